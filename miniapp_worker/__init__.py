@@ -1,0 +1,1 @@
+"""One MiniApp in its own process."""

@@ -1,0 +1,108 @@
+"""What a worker gives up before MiniApp code is imported, in this order.
+
+`take_descriptors` comes first of all, before the worker waits for anything: whatever it held of the
+zygote would keep the daemon from seeing the zygote end. `confine` follows once the worker is tied to
+the daemon. What the kernel can enforce beyond this (namespaces, uid, Landlock, seccomp) belongs to
+the end of `confine`, after the limits and before any thread exists: Landlock binds threads, not processes.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fcntl
+import io
+import os
+import resource
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, PositiveInt
+
+from miniapp_worker import prctl
+
+FIRST_KEPT_FD: Final = 3
+_OUT_OF_THE_WAY: Final = 16
+
+# Python ignores these two so that the write fails instead: MiniApp code gets an exception it can read in its log.
+_LEFT_IGNORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+
+
+class Limits(BaseModel):
+    """Resource limits of one worker, each both soft and hard; never above what the daemon itself may have.
+
+    There is none on threads: RLIMIT_NPROC counts every process of the user and does not bind root.
+    What stops a thread bomb is `address_space_bytes`: a thread reserves about 64 MiB of it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory_bytes: PositiveInt
+    """Heap and private mappings (RLIMIT_DATA): beyond it Python raises MemoryError."""
+    address_space_bytes: PositiveInt
+    """Everything mapped, shared memory too (RLIMIT_AS)."""
+    cpu_s: PositiveInt
+    """Processor seconds over the whole life of the process; then SIGKILL (RLIMIT_CPU)."""
+    open_files: PositiveInt
+
+
+def forget_origins() -> None:
+    """No signal handled, ignored or blocked, and no environment, whatever the daemon was started with.
+
+    The zygote does it once for all its workers: a fork keeps it.
+    """
+    os.environ.clear()
+    os.environ["LANG"] = "C.UTF-8"
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP} - _LEFT_IGNORED:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    faulthandler.enable()  # a crash in C code leaves its Python stack in the log, and still ends by its signal
+
+
+def take_descriptors(log_fd: int, kept: Sequence[int]) -> None:
+    """Leave /dev/null as stdin, the log as stdout and stderr, `kept` from 3 upwards in their order, and nothing else.
+
+    `kept` end at exec, so that a program started by the worker holds no end of a pipe that speaks for the worker.
+    """
+    # Aside first: a target number below may be one of the sources.
+    aside = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for fd in (log_fd, *kept)]
+    for target in (1, 2):
+        os.dup2(aside[0], target)
+    for target, fd in enumerate(aside[1:], start=FIRST_KEPT_FD):
+        os.dup2(fd, target, inheritable=False)
+    os.closerange(FIRST_KEPT_FD + len(kept), os.sysconf("SC_OPEN_MAX"))
+    # New ones: those of the zygote remember what kind of file they were opened on.
+    sys.stdout, sys.stderr = _line_by_line(1), _line_by_line(2)
+
+
+def _line_by_line(fd: int) -> io.TextIOWrapper:
+    return open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+def confine(limits: Limits) -> None:
+    """Give up everything else that the ordinary calls of any Unix can take away."""
+    os.setsid()  # a group of its own, named by its pid: ended together, out of reach of the terminal's signals
+    os.chdir("/")
+    os.umask(0o077)
+    sys.dont_write_bytecode = True
+    _limit(limits)
+    if sys.platform == "linux":
+        prctl.name_worker()
+        prctl.refuse_new_privileges()
+
+
+def _limit(limits: Limits) -> None:
+    wanted = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: 0,  # a MiniApp keeps nothing on disk: its state is its inbox and its calls
+        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_CPU: limits.cpu_s,
+    }
+    if sys.platform == "linux":  # macOS refuses to lower either below what is already mapped, gigabytes at start
+        wanted[resource.RLIMIT_DATA] = limits.memory_bytes
+        wanted[resource.RLIMIT_AS] = limits.address_space_bytes
+    for kind, value in wanted.items():
+        _, hard = resource.getrlimit(kind)
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (allowed, allowed))

@@ -1,0 +1,148 @@
+"""A worker's life: connect, load, serve, say goodbye. Called in a process that is confined already."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from miniapp_worker.context import MiniAppContext
+from miniapp_worker.inbox import MiniAppInbox
+from miniapp_worker.listeners import print_error
+from miniapp_worker.loader import Main, load_main
+from miniapp_worker.sdk import MiniAppSDK
+from miniapp_worker.session import Identity, Session, SessionEnded, SessionRefused
+from miniapp_worker.tools import MiniAppTools
+
+_FINISH_S: Final = 5.0
+"""After an app's `main` returned by itself: for its handlers to end and its requests to be answered."""
+_USED_BY_APP: Final = 0.8
+"""Share of the grace of a stop that the app has; the rest is for its `finally` blocks and the goodbye."""
+_LAST_WORD_MS: Final = 500
+
+
+class ExitCode(IntEnum):
+    """How a worker ends by itself. A signal means that it was ended."""
+
+    DONE = 0
+    """It was asked to stop, or `main` returned."""
+    APP_FAILED = 1
+    """`main` raised; the traceback is in the log."""
+    NOT_LOADED = 3
+    """`app.py` could not be imported, or has no `async def main`; the traceback is in the log."""
+    REFUSED = 4
+    """The runtime refused the session; its code is in the log."""
+    CONNECTION_LOST = 5
+
+
+class Spec(BaseModel):
+    """What a worker is told about itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attempt_id: str
+    token: str
+    socket_path: str
+    app_folder: Path
+    app_scope: str
+
+
+class AppExited(Exception):
+    """An app's `main` called `sys.exit`."""
+
+
+def run(spec: dict[str, object]) -> int:
+    """Serve one attempt on this thread; the exit code of the process is returned (`ExitCode`).
+
+    `spec` has the fields of `Spec`. MiniApp code runs in here.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(_attempt(Spec.model_validate(spec)))
+    except SystemExit:  # of a task that the app started by itself
+        traceback.print_exc()
+        return ExitCode.APP_FAILED
+    finally:
+        # Not asyncio.run: it would wait for threads that the app left behind.
+        loop.close()
+
+
+async def _attempt(spec: Spec) -> ExitCode:
+    session = Session(Identity(spec.attempt_id, spec.token), spec.socket_path)
+    life = asyncio.create_task(_live(session, spec))
+    either: set[asyncio.Future[Any]] = {life, session.ended}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        return life.result() if life.done() else _explain(session.ended.result())
+    finally:
+        await _end_all_tasks()
+        session.close(linger_ms=_LAST_WORD_MS)
+
+
+def _explain(ended: SessionEnded) -> ExitCode:
+    print(f"lineup: {ended}", file=sys.stderr)  # noqa: T201 - the worker's log
+    return ExitCode.REFUSED if isinstance(ended, SessionRefused) else ExitCode.CONNECTION_LOST
+
+
+async def _live(session: Session, spec: Spec) -> ExitCode:
+    await session.open()
+    try:
+        main = load_main(spec.app_folder, spec.app_scope)
+    except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
+        print_error(error)
+        return ExitCode.NOT_LOADED
+    sdk = MiniAppSDK(
+        MiniAppContext(session.context),
+        MiniAppInbox(session.pending, session.handed, session.texts),
+        MiniAppTools(session.pending, session.calls),
+        session.stopping,
+    )
+    session.say_ready()
+    return await _run_app(main, sdk, session)
+
+
+async def _run_app(main: Main, sdk: MiniAppSDK, session: Session) -> ExitCode:
+    running = asyncio.create_task(_run_main(main, sdk))
+    stop = asyncio.create_task(session.stopping.wait())
+    await asyncio.wait({running, stop}, return_when=asyncio.FIRST_COMPLETED)
+    limit_s = session.grace_s * _USED_BY_APP if session.stopping.is_set() else _FINISH_S
+    deadline = asyncio.get_running_loop().time() + limit_s
+    await _wait_until(deadline, running)
+    if not running.done():
+        running.cancel()
+        await asyncio.wait({running}, timeout=session.grace_s * (1 - _USED_BY_APP) / 2)
+    if running.done() and not running.cancelled() and (error := running.exception()) is not None:
+        print_error(error)
+        session.say_bye(f"main raised {type(error).__name__}")
+        return ExitCode.APP_FAILED
+    session.hand_out_no_more()
+    await _wait_until(deadline, asyncio.create_task(session.work.wait()))
+    session.work.cancel()
+    await _wait_until(deadline, asyncio.create_task(session.pending.wait_empty()))
+    session.say_bye("stopped" if session.stopping.is_set() else "main returned")
+    return ExitCode.DONE
+
+
+async def _run_main(main: Main, sdk: MiniAppSDK) -> None:
+    try:
+        await main(sdk)
+    except SystemExit as left:
+        raise AppExited from left  # an app does not choose what its end means
+
+
+async def _wait_until(deadline: float, task: asyncio.Future[None]) -> None:
+    await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+
+
+async def _end_all_tasks() -> None:
+    """Give every task that is left one chance to end; what ignores it ends with the process."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_LAST_WORD_MS / 1000)

@@ -1,0 +1,92 @@
+"""From a fresh fork of the zygote to running MiniApp code, or to the end.
+
+The gate is a pipe whose write end only the daemon holds. One byte lets the worker go on; its end
+before that byte means that the daemon gave this worker up, or is gone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Final, NoReturn, cast
+
+from pydantic import BaseModel, ConfigDict
+
+from miniapp_worker import confine, prctl
+
+_NOT_RUN: Final = 1
+_GATE: Final = confine.FIRST_KEPT_FD
+
+Entry = Callable[[dict[str, object]], int]
+
+
+class Order(BaseModel):
+    """What the daemon asks the zygote for. Descriptors travel beside it: log, gate, and life when not `by_kernel`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attempt_id: str
+    daemon_pid: int
+    by_kernel: bool
+    """Whether the kernel ties the worker's life to the daemon's; otherwise pipes do."""
+    entry: str
+    """`module:function`, imported only when the worker is confined, called with `spec`; returns the exit code."""
+    limits: confine.Limits
+    spec: dict[str, object]
+
+
+def become_worker(order: Order, log_fd: int, kept: list[int]) -> NoReturn:
+    """Run in the forked child. Whatever happens, it ends here and never returns into the zygote's code.
+
+    `kept` is the gate, and behind it the life pipe where there is one: held until the process ends, to tell the daemon.
+    """
+    code = _NOT_RUN
+    try:
+        confine.take_descriptors(log_fd, kept)
+        if _released() and (not order.by_kernel or prctl.die_with_parent(order.daemon_pid)):
+            confine.confine(order.limits)
+            if order.by_kernel:
+                os.close(_GATE)
+            else:
+                threading.Thread(target=_end_with_the_gate, name="gate", daemon=True).start()
+            code = _run(order)
+    except BaseException:  # noqa: BLE001 - the outermost frame of a process: what it does not print is lost
+        traceback.print_exc()
+    finally:
+        _leave(code)
+
+
+def _released() -> bool:
+    return os.read(_GATE, 1) != b""
+
+
+def _end_with_the_gate() -> None:
+    while os.read(_GATE, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
+def _run(order: Order) -> int:
+    module, _, name = order.entry.partition(":")
+    entry = cast("Entry", getattr(importlib.import_module(module), name))
+    try:
+        return entry(order.spec)
+    except SystemExit as left:
+        if left.code is None or isinstance(left.code, int):
+            return left.code or 0
+        print(left.code, file=sys.stderr)  # noqa: T201 - what the interpreter does with sys.exit("text")
+        return 1
+
+
+def _leave(code: int) -> NoReturn:
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        # Not sys.exit: exit handlers registered in the zygote are not the worker's.
+        os._exit(code)

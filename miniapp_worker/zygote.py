@@ -1,0 +1,107 @@
+"""The process that workers are forked from: exec'ed clean, one thread, everything a worker needs already imported.
+
+It never runs MiniApp code, holds no secret, and opens no ZeroMQ context: a forked context hangs. Each worker is
+forked twice; the process in between ends at once, and so the daemon, a child subreaper, becomes the parent.
+The zygote may then die without taking a worker along, and the daemon learns every exit status.
+
+The control socket carries msgpack maps, one request at a time:
+
+    daemon -> zygote   the fields of `Order`, with the descriptors log, gate[, life]
+    zygote -> daemon   {ready: true} once; then {attempt_id, pid} or {attempt_id, errno} for each request
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import importlib
+import os
+import socket
+import struct
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+import msgpack
+
+from miniapp_worker import confine, prctl
+from miniapp_worker.spawned import Order, become_worker
+
+PRELOAD: Final = ("asyncio", "logging", "traceback", "miniapp_worker.main")
+"""Imported before the first fork, and so shared by all workers: their start is a fork, not an import."""
+
+_READ_BYTES: Final = 65536
+_PID: Final = struct.Struct("!i")
+
+
+def main(control_fd: int, daemon_pid: int, *, by_kernel: bool) -> None:
+    """Serve until the daemon closes its end, or is gone."""
+    confine.forget_origins()
+    if by_kernel and not prctl.die_with_parent(daemon_pid):
+        return
+    for name in PRELOAD:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a collection in a worker would otherwise write to, and so copy, every shared page
+    with socket.socket(fileno=control_fd) as control:
+        control.sendall(msgpack.packb({"ready": True}))
+        _serve(control)
+
+
+def _serve(control: socket.socket) -> None:
+    unpacker = msgpack.Unpacker()
+    fds: list[int] = []
+    while True:
+        data, received, _, _ = socket.recv_fds(control, _READ_BYTES, 3)
+        if not data:
+            return
+        fds += received
+        unpacker.feed(data)
+        for request in unpacker:  # at most one: the daemon waits for each answer
+            control.sendall(msgpack.packb(_fork(Order.model_validate(request), fds)))
+            for fd in fds:
+                os.close(fd)
+            fds.clear()
+
+
+def _fork(order: Order, fds: list[int]) -> dict[str, object]:
+    log_fd, *kept = fds
+    try:
+        pid = _fork_twice(lambda: become_worker(order, log_fd, kept))
+    except OSError as refused:
+        return {"attempt_id": order.attempt_id, "errno": refused.errno}
+    return {"attempt_id": order.attempt_id, "pid": pid}
+
+
+def _fork_twice(born: Callable[[], NoReturn]) -> int:
+    """The pid of a grandchild that runs `born` and, when this returns, is already the daemon's child.
+
+    Raises:
+        OSError: one of the forks was refused.
+    """
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb", buffering=0) as answers:
+        try:
+            between = os.fork()
+            if between == 0:
+                _stand_between(write_end, born)
+        finally:
+            os.close(write_end)
+        told = answers.read(_PID.size)
+    os.waitpid(between, 0)  # the kernel has handed its child on before this returns
+    answer: int = _PID.unpack(told)[0] if told else -errno.ECHILD
+    if answer < 0:
+        raise OSError(-answer, os.strerror(-answer))
+    return answer
+
+
+def _stand_between(write_end: int, born: Callable[[], NoReturn]) -> NoReturn:
+    try:
+        try:
+            answer = os.fork()
+        except OSError as refused:
+            answer = -(refused.errno or errno.EAGAIN)
+        if answer == 0:
+            born()
+        os.write(write_end, _PID.pack(answer))
+    finally:
+        os._exit(0)

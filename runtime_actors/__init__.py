@@ -1,0 +1,1 @@
+"""The runtime that sits between AI agents and people."""

@@ -1,0 +1,161 @@
+"""What every actor of the runtime shares: nothing escapes it, and it is rebuilt in place.
+
+pykka stops an actor whose `tell` raised and drops its mailbox; here the actor keeps thread and mailbox, forgets what it kept in
+memory, loads it again from the store, and tries the message once more. A message that fails again is set aside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import pykka
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime_actors.rules.calls import CallKey
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M")
+
+MAX_REBUILDS: Final = 10
+"""Within `REBUILD_PERIOD_S`; one more and the runtime ends, to recover as a whole."""
+REBUILD_PERIOD_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Asks an actor to show that it is not stuck, by calling back."""
+
+    answer: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A message that failed twice."""
+
+    actor: str
+    message: str
+    """Its class and ids, never its payload."""
+    error: str
+    call: CallKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """Who is told when an actor is in trouble."""
+
+    set_aside: Callable[[SetAside], None]
+    give_up: Callable[[str, BaseException], None]
+    """Ends the runtime with exit code 6."""
+    born: Callable[[RuntimeActor], None]
+    """Makes the actor known for `status`; its counters may be read from any thread."""
+
+
+class RuntimeActor(pykka.ThreadingActor):
+    """Base of all actors. A subclass defines `receive`, and `rebuild`, which forgets and loads again."""
+
+    use_daemon_thread = True  # a stuck actor must not keep a process that gave up alive
+
+    def __init__(self, care: Care) -> None:
+        super().__init__()
+        self._care = care
+        self._rebuilds: deque[float] = deque(maxlen=MAX_REBUILDS)
+        self.handled = 0
+        self.rebuilt = 0
+        care.born(self)
+
+    @property
+    def name(self) -> str:
+        """As people know it."""
+        return type(self).__name__.removesuffix("Actor").lower()
+
+    def receive(self, message: object) -> None:
+        """Handle one message."""
+        raise NotImplementedError
+
+    def rebuild(self) -> None:
+        """Forget everything kept in memory and ask the store for it again."""
+        raise NotImplementedError
+
+    def on_receive(self, message: object) -> None:
+        """Handle a message; if that fails, rebuild and try once more."""
+        self.handled += 1
+        if isinstance(message, Beat):
+            message.answer(self.name)
+            return
+        try:
+            self.receive(message)
+        except BaseException as error:  # noqa: BLE001 - the outermost loop of an actor; SystemExit would stop every actor
+            logger.exception("an actor failed", extra={"actor": self.name, "kind": type(message).__name__})
+            self._again(message, error)
+
+    def _again(self, message: object, error: BaseException) -> None:
+        now = time.monotonic()
+        if len(self._rebuilds) == MAX_REBUILDS and now - self._rebuilds[0] < REBUILD_PERIOD_S:
+            self._care.give_up(self.name, error)
+            return
+        self._rebuilds.append(now)
+        self.rebuilt += 1
+        try:
+            self.rebuild()
+            self.receive(message)
+        except BaseException as second:  # noqa: BLE001 - as above
+            logger.exception("a message was set aside", extra={"actor": self.name, "kind": type(message).__name__})
+            call = getattr(message, "call_key", None)
+            self._care.set_aside(SetAside(self.name, type(message).__name__, repr(second)[:500], call))
+
+
+class Ref:
+    """An actor's mailbox, known before the actor is started: `boot` makes all of them first.
+
+    What is told before that waits; what is told after the actor stopped is dropped, for it is in the rows.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._ref: pykka.ActorRef[RuntimeActor] | None = None
+        self._early: list[object] = []
+        self._lock = threading.Lock()
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the actor was started."""
+        return self._ref is not None
+
+    def fill(self, ref: pykka.ActorRef[RuntimeActor]) -> None:
+        """From now on messages reach this actor."""
+        with self._lock:
+            for message in self._early:
+                ref.tell(message)
+            self._early.clear()
+            self._ref = ref
+
+    def tell(self, message: object) -> None:
+        """Leave a message."""
+        if self._ref is None:
+            with self._lock:
+                if self._ref is None:
+                    self._early.append(message)
+                    return
+        try:
+            self._ref.tell(message)
+        except pykka.ActorDeadError:
+            logger.debug("told a stopped actor", extra={"actor": self.name})
+
+    def backlog(self) -> int:
+        """How many messages wait."""
+        return 0 if self._ref is None else self._ref.actor_inbox.qsize()
+
+    def stop(self, within_s: float) -> None:
+        """End the actor after what is in its mailbox, or give it up after a while."""
+        if self._ref is not None:
+            with contextlib.suppress(pykka.ActorDeadError, pykka.Timeout):
+                self._ref.stop(timeout=within_s)

@@ -1,0 +1,1 @@
+"""The channels to workers, agents and hosts, runtime end."""

@@ -1,0 +1,568 @@
+"""The channel actor: sessions of workers, and what goes over them."""
+
+from __future__ import annotations
+
+import hmac
+import itertools
+import logging
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from runtime_actors.actor import RuntimeActor
+from runtime_actors.channel import messages as m
+from runtime_actors.channel.door import Door
+from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened
+from runtime_actors.channel.intake import REQUESTS, read_request
+from runtime_actors.channel.session import LOST_AFTER_BEATS, MAX_INVALID, RESET_AFTER_BEATS, Phase, Session
+from runtime_actors.commands import agents, inbox, instances
+from runtime_actors.commands import calls as call_commands
+from runtime_actors.commands.follow_ups import Deliver, Settled, TellCallChanged, TellContext
+from runtime_actors.contract import codec, envelope
+from runtime_actors.contract import session as wire
+from runtime_actors.contract.inbox import InboxAcknowledge, InboxList, InboxPage, MiniAppMessage
+from runtime_actors.contract.rejection import Rejected, Rejection, RejectionCode
+from runtime_actors.contract.tools import CallReply, CommandReceipt, ToolGet
+from runtime_actors.records.boxes import number_of
+from runtime_actors.records.transaction import rfc3339
+from runtime_actors.rules.delivery import WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from runtime_actors.actor import Care
+    from runtime_actors.channel.socket import SocketThread
+    from runtime_actors.contract.base import WireModel
+    from runtime_actors.mailbox import Clock, Mailbox
+    from runtime_actors.store.client import Store
+    from runtime_actors.timers import Timers
+
+logger = logging.getLogger(__name__)
+
+_READ_TO_END_S: Final = 1.0
+_RECONNECT_S: Final = 5.0
+_RESUME_S: Final = 3.0
+_PAGE_BYTES_LEFT: Final = 4096
+"""Of a frame, for the envelope around a page."""
+
+
+class ChannelActor(RuntimeActor):
+    """Owns the sessions. They are this process's and its workers' alone, so there are no rows to load them from: a rebuild keeps
+    who is connected, forgets what was in flight, and asks every worker to resume.
+    """
+
+    def __init__(  # noqa: PLR0913 - everything it touches is handed in
+        self,
+        care: Care,
+        *,
+        store: Store,
+        sockets: SocketThread,
+        folder: Path,
+        router: Mailbox[object],
+        supervisor: Mailbox[object],
+        me: Mailbox[object],
+        backlog: Callable[[], int],
+        timers: Timers,
+        clock: Clock,
+        ping_s: float,
+        start_timeout_s: float,
+        sweep_s: float,
+    ) -> None:
+        super().__init__(care)
+        self._store, self._sockets, self._folder = store, sockets, folder
+        self._router, self._supervisor, self._me, self._backlog = router, supervisor, me, backlog
+        self._timers, self._clock = timers, clock
+        self._ping_s, self._start_timeout_s, self._sweep_s = ping_s, start_timeout_s, sweep_s
+        self._sessions: dict[str, Session] = {}
+        self._by_peer: dict[int, Session] = {}
+        self._by_instance: dict[str, Session] = {}
+        self._frames = itertools.count(1)
+
+    def on_start(self) -> None:
+        """Begin to beat and to sweep."""
+        self._timers.tell_after(self._ping_s, self._me, m.BeatDue())
+        self._timers.tell_after(self._sweep_s, self._me, m.SweepDue())
+
+    def rebuild(self) -> None:
+        """Forget what is in flight; the workers repeat what has no receipt."""
+        for session in self._sessions.values():
+            session.lost_view()
+            if session.phase in {Phase.OPEN, Phase.RESETTING} and session.peer is not None:
+                self._reset(session)
+
+    def receive(self, message: object) -> None:  # noqa: C901, PLR0912 - one line a message
+        """Handle one message."""
+        match message:
+            case PeerMessage(_, peer, frame):
+                self._on_frame(peer, frame)
+            case Deliver():
+                self._deliver(message)
+            case m.Decided():
+                self._answer_decided(message)
+            case Settled(instance_id, number):
+                self._settle(instance_id, number)
+            case TellCallChanged(instance_id, change):
+                self._say_to(instance_id, "lineup.v1.call.changed", change)
+            case TellContext(instance_id, state):
+                self._say_context(instance_id, state)
+            case m.PageRead():
+                self._take_page(message)
+            case m.Expect():
+                self._expect(message)
+            case m.Forked(attempt_id, pid):
+                self._forked(attempt_id, pid)
+            case PeerOpened():
+                self._on_opened(message)
+            case PeerClosed():
+                self._on_closed(message)
+            case m.AttachDecided():
+                self._attached(message)
+            case m.Listed():
+                self._answer_list(message)
+            case m.Looked():
+                self._answer_get(message)
+            case m.StopSession():
+                self._stop_session(message)
+            case m.ProcessGone(attempt_id):
+                self._process_gone(attempt_id)
+            case m.ReadLongEnough(attempt_id):
+                self._over(attempt_id)
+            case m.ReconnectDue(attempt_id, number):
+                self._reconnect_due(attempt_id, number)
+            case m.BeatDue():
+                self._beat()
+            case m.SweepDue():
+                self._sweep()
+            case _:
+                detail = f"the channel cannot take {type(message).__name__}"
+                raise TypeError(detail)
+
+    # --- the socket of an attempt ---
+
+    def _expect(self, expect: m.Expect) -> None:
+        door = f"w-{expect.attempt_id}"
+        path = self._folder / secrets.token_hex(8)
+        session = Session(expect.attempt_id, expect.token, expect.context, door)
+        try:
+            self._sockets.listen(Door(door, path, self._me, self._backlog, max_peers=4))
+        except OSError:
+            logger.exception("a worker's socket could not be opened", extra={"attempt_id": expect.attempt_id})
+            self._supervisor.tell(m.Listening(expect.attempt_id, ""))
+            return
+        self._sessions[expect.attempt_id] = session
+        self._by_instance[session.instance_id] = session
+        self._supervisor.tell(m.Listening(expect.attempt_id, str(path)))
+
+    def _forked(self, attempt_id: str, pid: int) -> None:
+        session = self._sessions.get(attempt_id)
+        if session is not None:
+            session.pid = pid
+            session.enter(Phase.EXPECTED, time.monotonic())
+
+    def _on_opened(self, opened: PeerOpened) -> None:
+        session = self._sessions.get(opened.door.removeprefix("w-"))
+        if session is None or (opened.pid and session.pid and opened.pid != session.pid):
+            logger.warning("a stranger connected to a worker's socket", extra={"door": opened.door, "pid": opened.pid})
+            self._sockets.close(opened.peer)
+            return
+        if session.peer is not None:  # a reconnect whose predecessor was not seen to end
+            self._by_peer.pop(session.peer, None)
+            self._sockets.close(session.peer)
+        session.peer = opened.peer
+        session.unanswered = 0
+        self._by_peer[opened.peer] = session
+
+    def _on_closed(self, closed: PeerClosed) -> None:
+        session = self._by_peer.pop(closed.peer, None)
+        if session is None or session.peer != closed.peer:
+            return
+        session.peer = None
+        if session.gone:
+            self._over(session.attempt_id)
+        elif closed.reason not in {"peer_gone", "closed"}:
+            self._condemn(session, str(closed.reason))
+        else:
+            self._timers.tell_after(_RECONNECT_S, self._me, m.ReconnectDue(session.attempt_id, session.number))
+
+    def _reconnect_due(self, attempt_id: str, number: int) -> None:
+        session = self._sessions.get(attempt_id)
+        if session is not None and session.peer is None and session.number == number and not session.gone:
+            self._condemn(session, "connection_lost")
+
+    def _process_gone(self, attempt_id: str) -> None:
+        session = self._sessions.get(attempt_id)
+        if session is None:
+            self._router.tell(m.SessionOver(attempt_id, ()))
+            return
+        session.gone = True
+        if session.peer is None:
+            self._over(attempt_id)
+        else:  # its last words may still be in the socket
+            self._timers.tell_after(_READ_TO_END_S, self._me, m.ReadLongEnough(attempt_id))
+
+    def _over(self, attempt_id: str) -> None:
+        session = self._sessions.pop(attempt_id, None)
+        if session is None:
+            return
+        if session.peer is not None:
+            self._by_peer.pop(session.peer, None)
+        if self._by_instance.get(session.instance_id) is session:
+            del self._by_instance[session.instance_id]
+        self._sockets.close_door(session.door, keep_peers=False)
+        # By way of the router, behind every report that this session made.
+        self._router.tell(m.SessionOver(attempt_id, tuple(sorted(set(session.calls.values())))))
+
+    def _condemn(self, session: Session, reason: str) -> None:
+        if session.phase is not Phase.ENDING:
+            session.enter(Phase.ENDING, time.monotonic())
+            self._supervisor.tell(m.Condemn(session.attempt_id, reason))
+
+    # --- what a worker says ---
+
+    def _on_frame(self, peer: int, frame: bytes) -> None:
+        session = self._by_peer.get(peer)
+        if session is None:
+            return
+        try:
+            said = envelope.decode(frame)
+        except codec.IntakeError as error:
+            self._invalid(session, None, error.code, error.detail)
+            return
+        if said.type in REQUESTS:
+            self._on_request(session, said)
+        else:
+            self._on_session_word(session, said)
+
+    def _invalid(self, session: Session, request_id: str | None, code: str, detail: str) -> None:
+        """Answer what could not be read; too much of it ends the attempt."""
+        session.invalid += 1
+        event = agents.Event("frame.refused", {"who": session.instance_id, "attempt_id": session.attempt_id}, code)
+        self._store.run(agents.note_event, event)
+        self._say(session, "lineup.v1.rejected", Rejected(request_id=request_id, code=code, detail=detail))
+        if session.invalid >= MAX_INVALID:
+            self._condemn(session, "protocol_error")
+
+    def _on_session_word(self, session: Session, said: envelope.Envelope) -> None:
+        kind = said.type.removeprefix("lineup.v1.session.")
+        try:
+            match kind:
+                case "pong":
+                    wire.Ping.model_validate(said.body)
+                    session.unanswered = 0
+                case "hello":
+                    self._on_hello(session, wire.Hello.model_validate(said.body))
+                case "ready":
+                    wire.Ready.model_validate(said.body)
+                    self._on_ready(session)
+                case "resume":
+                    self._on_resume(session, wire.Resume.model_validate(said.body))
+                case "bye":
+                    bye = wire.Bye.model_validate(said.body)
+                    logger.info("a worker says goodbye", extra={"attempt_id": session.attempt_id, "reason": bye.reason})
+                    session.enter(Phase.ENDING, time.monotonic())
+                case _:
+                    self._invalid(session, said.id, RejectionCode.MESSAGE_INVALID, "no such type on this channel")
+        except ValidationError as error:
+            self._invalid(session, said.id, RejectionCode.MESSAGE_INVALID, envelope.describe(error))
+
+    def _on_hello(self, session: Session, hello: wire.Hello) -> None:
+        proven = hello.attempt_id == session.attempt_id and hmac.compare_digest(hello.token, session.token)
+        if not proven:
+            self._refuse_session(session, RejectionCode.ATTACH_DENIED, "wrong attempt or token", "attach_denied")
+            return
+        if session.snapshot is None:
+            session.snapshot = wire.effective(hello.sdkCapabilities, wire.CORE_CAPABILITIES)
+            session.digest = wire.snapshot_digest(session.snapshot)
+        elif not wire.covers(hello.sdkCapabilities, session.snapshot):
+            code = RejectionCode.CAPABILITY_SET_INCOMPATIBLE
+            self._refuse_session(session, code, "less than the snapshot of this attempt", code)
+            return
+        session.level = hello.level or "process"
+        self._welcome(session)
+        if hello.ready:
+            self._on_ready(session)
+        elif session.phase is not Phase.ENDING:
+            session.enter(Phase.LOADING, time.monotonic())
+
+    def _welcome(self, session: Session) -> None:
+        session.number += 1
+        session.lost_view()
+        self._say(
+            session,
+            "lineup.v1.session.welcome",
+            wire.Welcome(
+                context=session.context,
+                session=session.number,
+                window=WINDOW,
+                ping_ms=round(self._ping_s * 1000),
+                effectiveSdkCapabilities=session.snapshot or (),
+                snapshot_digest=session.digest,
+            ),
+        )
+
+    def _on_ready(self, session: Session) -> None:
+        if session.phase is Phase.ENDING or session.snapshot is None:
+            return
+        session.enter(Phase.ATTACHING, time.monotonic())
+        self._attach(session)
+
+    def _attach(self, session: Session) -> None:
+        snapshot = codec.encode({"capabilities": [one.to_wire() for one in session.snapshot or ()]})
+        attempt_id = session.attempt_id
+        self._store.run(
+            instances.attach,
+            instances.Attached(attempt_id, session.level, snapshot),
+            lambda outcome: self._me.tell(m.AttachDecided(attempt_id, outcome)),
+        )
+
+    def _attached(self, decided: m.AttachDecided) -> None:
+        session = self._sessions.get(decided.attempt_id)
+        if session is None or session.phase is not Phase.ATTACHING:
+            return
+        match decided.outcome:
+            case instances.AttemptReady(_, _, state):
+                session.enter(Phase.OPEN, time.monotonic())
+                self._set_context(session, state)
+                self._read_more(session)
+            case instances.AttemptOver():
+                session.enter(Phase.ENDING, time.monotonic())  # the supervisor has its orders already
+            case Rejection():
+                pass  # the sweep asks again
+
+    def _on_resume(self, session: Session, resume: wire.Resume) -> None:
+        current = resume.attempt_id == session.attempt_id and resume.session == session.number
+        if not current or session.phase is not Phase.RESETTING:
+            self._refuse_session(session, RejectionCode.SESSION_STALE, "no resume is awaited here", "session_stale")
+        elif not wire.covers(resume.sdkCapabilities, session.snapshot or ()):
+            code = RejectionCode.CAPABILITY_SET_INCOMPATIBLE
+            self._refuse_session(session, code, "less than the snapshot of this attempt", code)
+        else:
+            self._welcome(session)
+            session.enter(Phase.ATTACHING, time.monotonic())
+            self._attach(session)
+
+    def _refuse_session(self, session: Session, code: RejectionCode, detail: str, reason: str) -> None:
+        event = agents.Event("session.refused", {"who": session.instance_id, "attempt_id": session.attempt_id}, code)
+        self._store.run(agents.note_event, event)
+        self._say(session, "lineup.v1.session.refused", wire.SessionRefused(code=code, detail=detail))
+        self._condemn(session, reason)
+
+    # --- requests of a MiniApp ---
+
+    def _on_request(self, session: Session, said: envelope.Envelope) -> None:
+        if session.phase is not Phase.OPEN and not (session.phase is Phase.ENDING and session.peer is not None):
+            return  # it repeats what has no receipt once its session is open
+        try:
+            request = read_request(said)
+        except ValidationError as error:
+            self._refuse_request(session, said.id, RejectionCode.MESSAGE_INVALID, envelope.describe(error))
+            return
+        taken = session.take_request(said.id, time.monotonic())
+        if taken is None:
+            self._condemn(session, "credit_exceeded")
+        elif taken:
+            self._handle(session, said.id, request)
+
+    def _refuse_request(self, session: Session, request_id: str, code: RejectionCode, detail: str) -> None:
+        session.invalid += 1
+        event = agents.Event("report.refused", {"who": session.instance_id, "attempt_id": session.attempt_id}, code)
+        self._store.run(agents.note_event, event)
+        receipt = CommandReceipt(request_id=request_id, accepted=False, code=code, detail=detail)
+        self._say(session, "lineup.v1.receipt", receipt)
+        if session.invalid >= MAX_INVALID:
+            self._condemn(session, "protocol_error")
+
+    def _handle(self, session: Session, request_id: str, request: Any) -> None:  # noqa: ANN401 - one of REQUESTS
+        attempt_id, instance_id = session.attempt_id, session.instance_id
+        match request:
+            case InboxAcknowledge(message_id=message_id):
+                self._store.run(
+                    call_commands.acknowledge,
+                    call_commands.Acknowledge(instance_id, attempt_id, number_of(message_id)),
+                    lambda outcome: self._me.tell(
+                        m.Decided(attempt_id, request_id, outcome if isinstance(outcome, Rejection) else None)
+                    ),
+                )
+            case InboxList(after_message_id=after):
+                of = inbox.InboxPageOf(instance_id, frozenset(), number_of(after or "m0") or 0, WINDOW)
+                self._store.run(inbox.read_inbox, of, lambda page: self._me.tell(m.Listed(attempt_id, request_id, page)))
+            case ToolGet(call_id=call_id):
+                self._store.run(
+                    inbox.read_for_app,
+                    (instance_id, call_id),
+                    lambda call: self._me.tell(m.Looked(attempt_id, request_id, call)),
+                )
+            case _:
+                by = call_commands.Reporter(instance_id, attempt_id, request_id, request.call_id)
+                self._router.tell(m.Report(by, request))
+
+    def _answer_decided(self, decided: m.Decided) -> None:
+        refused = decided.refused
+        receipt = CommandReceipt(
+            request_id=decided.request_id,
+            accepted=refused is None,
+            code=refused.code if refused else None,
+            detail=refused.detail if refused else None,
+            call_status=decided.call_status,
+        )
+        self._answer(decided.attempt_id, decided.request_id, "lineup.v1.receipt", receipt)
+
+    def _answer_list(self, listed: m.Listed) -> None:
+        if isinstance(listed.page, Rejection):
+            self._answer_decided(m.Decided(listed.attempt_id, listed.request_id, listed.page))
+            return
+        fitting, size = [], _PAGE_BYTES_LEFT
+        for message in listed.page.messages:
+            size += len(codec.encode(message.to_wire()))
+            if fitting and size > codec.MAX_FRAME_BYTES:
+                break
+            fitting.append(message)
+        more = len(fitting) < len(listed.page.messages) or not listed.page.complete
+        page = InboxPage(request_id=listed.request_id, messages=tuple(fitting), more=more)
+        self._answer(listed.attempt_id, listed.request_id, "lineup.v1.inbox.page", page)
+
+    def _answer_get(self, looked: m.Looked) -> None:
+        if isinstance(looked.call, Rejection):
+            self._answer_decided(m.Decided(looked.attempt_id, looked.request_id, looked.call))
+            return
+        reply = CallReply(request_id=looked.request_id, call=looked.call)
+        self._answer(looked.attempt_id, looked.request_id, "lineup.v1.tools.call", reply)
+
+    def _answer(self, attempt_id: str, request_id: str, kind: str, body: WireModel) -> None:
+        session = self._sessions.get(attempt_id)
+        if session is not None:
+            session.undecided.pop(request_id, None)
+            self._say(session, kind, body)
+
+    # --- the inbox ---
+
+    def _deliver(self, deliver: Deliver) -> None:
+        session = self._by_instance.get(deliver.instance_id)
+        if session is None or session.phase is not Phase.OPEN:
+            return  # the page that is read at attach has it
+        frame = self._frame("lineup.v1.inbox.message", deliver.message)
+        if session.feed.offer(deliver.message.number, len(frame)):
+            self._sent(session, deliver.message, frame)
+        elif session.feed.wants_page():
+            self._read_more(session)
+
+    def _sent(self, session: Session, message: MiniAppMessage, frame: bytes) -> None:
+        if message.call is not None:
+            session.calls[message.number] = message.call.call_id
+        session.highest = max(session.highest, message.number)
+        if session.peer is not None:
+            self._sockets.send(session.peer, frame)
+
+    def _settle(self, instance_id: str, number: int) -> None:
+        session = self._by_instance.get(instance_id)
+        if session is not None:
+            session.settle(number)
+            if session.phase is Phase.OPEN and session.feed.wants_page():
+                self._read_more(session)
+
+    def _read_more(self, session: Session) -> None:
+        session.feed.reading = True
+        asked, attempt_id = frozenset(session.feed.in_flight), session.attempt_id
+        of = inbox.InboxPageOf(session.instance_id, asked, 0, WINDOW)
+        self._store.run(inbox.read_inbox, of, lambda page: self._me.tell(m.PageRead(attempt_id, asked, page)))
+
+    def _take_page(self, read: m.PageRead) -> None:
+        session = self._sessions.get(read.attempt_id)
+        if session is None or session.phase is not Phase.OPEN:
+            return
+        page = read.page
+        if isinstance(page, Rejection):
+            session.feed.reading = False
+            return
+        session.feed.keep(page.still, read.asked)
+        for number in read.asked - page.still:
+            session.calls.pop(number, None)
+        frames = {}
+        for message in page.messages:
+            again = message.number <= session.highest
+            shown = message.model_copy(update={"repeated": True}) if again and not message.repeated else message
+            frames[message.number] = (shown, self._frame("lineup.v1.inbox.message", shown))
+        sizes = [(number, len(frame)) for number, (_, frame) in frames.items()]
+        for number in session.feed.take(sizes, page.through, complete=page.complete):
+            self._sent(session, *frames[number])
+        if session.feed.wants_page():
+            self._read_more(session)
+
+    # --- the life of a session ---
+
+    def _stop_session(self, stop: m.StopSession) -> None:
+        session = self._sessions.get(stop.attempt_id)
+        if session is None:
+            return
+        body = wire.Stop(reason=stop.reason[:200], grace_ms=round(stop.grace_s * 1000))
+        self._say(session, "lineup.v1.session.stop", body)
+        session.enter(Phase.ENDING, time.monotonic())
+
+    def _say_context(self, instance_id: str, state: str) -> None:
+        session = self._by_instance.get(instance_id)
+        if session is not None and session.phase is Phase.OPEN:
+            self._set_context(session, state)
+
+    def _set_context(self, session: Session, state: str) -> None:
+        session.context = session.context.model_copy(update={"state": state})
+        self._say(session, "lineup.v1.context.changed", wire.ContextChanged.model_validate({"state": state}))
+
+    def _beat(self) -> None:
+        self._timers.tell_after(self._ping_s, self._me, m.BeatDue())
+        now = time.monotonic()
+        for session in list(self._sessions.values()):
+            if session.gone:
+                continue
+            if session.phase in {Phase.EXPECTED, Phase.LOADING}:
+                if session.pid is not None and now - session.since_s > self._start_timeout_s:
+                    self._condemn(session, "start_timeout")
+            elif session.peer is not None and session.phase is not Phase.ENDING:
+                self._beat_one(session, now)
+
+    def _beat_one(self, session: Session, now: float) -> None:
+        if session.unanswered >= LOST_AFTER_BEATS:
+            self._condemn(session, "not_responding")
+            return
+        if session.phase is Phase.RESETTING and now - session.since_s > max(_RESUME_S, _RESUME_S * self._ping_s):
+            self._condemn(session, "not_responding")
+            return
+        if session.unanswered == RESET_AFTER_BEATS and session.phase is Phase.OPEN:
+            self._reset(session)
+        session.beat += 1
+        session.unanswered += 1
+        self._say(session, "lineup.v1.session.ping", wire.Ping(beat=session.beat))
+
+    def _reset(self, session: Session) -> None:
+        session.enter(Phase.RESETTING, time.monotonic())
+        body = wire.Reset(attempt_id=session.attempt_id, session=session.number, snapshot_digest=session.digest)
+        self._say(session, "lineup.v1.session.reset", body)
+
+    def _sweep(self) -> None:
+        """What got lost between a COMMIT and its receiver is found again."""
+        self._timers.tell_after(self._sweep_s, self._me, m.SweepDue())
+        now = time.monotonic()
+        for session in self._sessions.values():
+            if session.phase is Phase.ATTACHING and now - session.since_s > self._sweep_s:
+                self._attach(session)
+            elif session.phase is Phase.OPEN:
+                if any(now - since > self._sweep_s for since in session.undecided.values()):
+                    self._reset(session)  # an answer was lost: the worker repeats what has none
+                else:
+                    self._read_more(session)
+
+    # --- sending ---
+
+    def _say_to(self, instance_id: str, kind: str, body: WireModel) -> None:
+        session = self._by_instance.get(instance_id)
+        if session is not None and session.phase is Phase.OPEN:
+            self._say(session, kind, body)
+
+    def _say(self, session: Session, kind: str, body: WireModel) -> None:
+        if session.peer is not None:
+            self._sockets.send(session.peer, self._frame(kind, body))
+
+    def _frame(self, kind: str, body: WireModel) -> bytes:
+        return envelope.encode(kind, body, id=f"r{next(self._frames)}", sent_at=rfc3339(self._clock.now().wall))

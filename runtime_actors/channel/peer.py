@@ -1,0 +1,103 @@
+"""One connection of a door: its socket, its ZMTP state, and what still has to be written to it."""
+
+from __future__ import annotations
+
+import socket
+from enum import Enum
+from typing import Final
+
+from runtime_actors.channel.door import OpenDoor
+from runtime_actors.channel.events import CloseReason
+from runtime_actors.channel.zmtp import Connection
+
+_READ_BYTES: Final = 65_536
+
+
+class Read(Enum):
+    """What one attempt to read from a socket came to."""
+
+    DATA = "data"
+    NOTHING_YET = "nothing_yet"
+    END = "end"
+
+
+class Peer:
+    """One connection. Only the socket thread touches it."""
+
+    __slots__ = (
+        "_head",
+        "_queue",
+        "broken",
+        "closing",
+        "connection",
+        "deadline",
+        "door",
+        "number",
+        "opened",
+        "pending",
+        "pid",
+        "sock",
+        "uid",
+        "watched",
+    )
+
+    def __init__(self, number: int, sock: socket.socket, door: OpenDoor, pid: int, uid: int) -> None:
+        self.number = number
+        self.sock = sock
+        self.door = door
+        self.pid = pid
+        self.uid = uid
+        self.connection = Connection()
+        self.opened = False
+        self.broken = False
+        """It cannot be written to any more; what it had said before is still read."""
+        self.closing: CloseReason | None = None
+        """It is to be closed once `pending` is 0, and not read any more."""
+        self.deadline = 0.0
+        """Monotonic: until then the handshake is complete or, when `closing`, all is written."""
+        self.watched = 0
+        """The events that the selector watches its socket for."""
+        self.pending = 0
+        """Bytes that wait to be written."""
+        self._head = memoryview(b"")
+        self._queue: list[bytes] = []
+
+    def put(self, data: bytes) -> None:
+        self._queue.append(data)
+        self.pending += len(data)
+
+    def write(self) -> None:
+        """Write what the socket takes now. Everything queued goes out in one piece.
+
+        Raises:
+            OSError: the peer cannot be written to.
+
+        """
+        while self.pending:
+            if not self._head:
+                self._head = memoryview(self._queue[0] if len(self._queue) == 1 else b"".join(self._queue))
+                self._queue.clear()
+            try:
+                sent = self.sock.send(self._head)
+            except BlockingIOError:
+                return
+            self._head = self._head[sent:]
+            self.pending -= sent
+
+    def discard_output(self) -> None:
+        self._head = memoryview(b"")
+        self._queue.clear()
+        self.pending = 0
+
+    def read(self) -> Read:
+        """Hand what the socket has, up to 64 KiB, to the connection, which must have nothing whole left."""
+        try:
+            data = self.sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return Read.NOTHING_YET
+        except OSError:  # a reset is reported only after what was sent before it has been read (unix(7))
+            return Read.END
+        if not data:
+            return Read.END
+        self.connection.receive_data(data)
+        return Read.DATA

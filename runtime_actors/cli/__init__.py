@@ -1,0 +1,73 @@
+"""The command `lineup`. Commands parse, call one function, and return its exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from runtime_actors.cli import agents, background, demos, listings, orders, runs
+from runtime_actors.cli.exits import INTERRUPTED, PIPE_CLOSED, code_of
+from runtime_actors.client import ClientError
+
+_COMMANDS: Final = (
+    runs.run,
+    background.start,
+    background.stop,
+    background.status,
+    background.watch,
+    agents.agent,
+    listings.apps,
+    listings.inventory,
+    listings.ps,
+    listings.calls,
+    listings.call,
+    listings.inbox,
+    listings.outbox,
+    listings.focus,
+    listings.logs,
+    orders.audit,
+    orders.app,
+    orders.tool,
+    orders.kill,
+    orders.validate,
+    orders.backup,
+    orders.restore,
+    demos.demo,
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lineup-runtime", prog_name="lineup")
+def lineup() -> None:
+    """Run MiniApps for AI agents: every tool call durable, every MiniApp its own process."""
+
+
+for _command in _COMMANDS:
+    lineup.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Nobody is shown a traceback for what they typed."""
+    try:
+        code = lineup.main(arguments, prog_name="lineup", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What Python still holds for stdout must not fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except ClientError as error:
+        click.echo(f"lineup: {error}", err=True)
+        return code_of(error)
+    except OSError as error:
+        click.echo(f"lineup: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
+        return 1
+    return code if isinstance(code, int) else 0

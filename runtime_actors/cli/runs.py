@@ -1,0 +1,176 @@
+"""`lineup run`, and the options by which a daemon is configured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, get_args
+
+import click
+
+from runtime_actors.cli.options import stacked, state_option
+from runtime_actors.config import Failpoint, RuntimeConfig
+from runtime_actors.rules.restart import RestartPolicy
+
+Level = Literal["strong", "sealed", "partial", "process"]
+Point = Literal["before", "after", "outcome"]
+Action = Literal["kill-daemon", "kill-zygote", "kill-worker", "drop"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class RunOptions(TypedDict):
+    """The values of `run_options`, the state folder apart."""
+
+    apps: tuple[Path, ...]
+    min_isolation: Level
+    durability: Literal["power", "process"]
+    listen: str | None
+    log_format: Literal["text", "json"]
+    restart_intensity: int
+    restart_period: float
+    restart_backoff: float
+    failpoint: tuple[Failpoint, ...]
+    ping: float
+    sweep: float
+    cancel_grace: float
+    stop_grace: float
+
+
+_FAILPOINT: Final = re.compile(
+    rf"(?P<command>[a-z][a-z0-9_.-]*):(?P<point>{'|'.join(get_args(Point))})"
+    rf":(?P<action>{'|'.join(get_args(Action))})(?:@(?P<hit>[1-9][0-9]{{0,8}}))?"
+)
+_LISTEN: Final = re.compile(r"tcp://127\.0\.0\.1:(?P<port>[0-9]{1,5})")
+_MAX_PORT: Final = 65_535
+_DEFAULT: Final = RuntimeConfig(state=Path("/"))
+
+
+def _failpoints(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[Failpoint, ...]:
+    planted = []
+    for text in given:
+        match = _FAILPOINT.fullmatch(text)
+        if match is None:
+            raise click.BadParameter(
+                f"{text!r} is not COMMAND:POINT:ACTION[@HIT] with a point of {', '.join(get_args(Point))}"
+                f" and an action of {', '.join(get_args(Action))}"
+            )
+        fields: dict[str, Any] = match.groupdict()
+        planted.append(Failpoint(**(fields | {"hit": int(fields["hit"] or 1)})))
+    return tuple(planted)
+
+
+def _listen(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+    match = _LISTEN.fullmatch(given) if given is not None else None
+    if given is not None and (match is None or not 0 < int(match["port"]) <= _MAX_PORT):
+        raise click.BadParameter(f"{given!r} is not tcp://127.0.0.1:PORT; only this machine itself can be listened to")
+    return given
+
+
+def _seconds(name: str, what: str, default: float) -> Callable[[_F], _F]:
+    return click.option(
+        name, type=click.FloatRange(0, 86_400), default=default, hidden=True, metavar="SECONDS", help=what
+    )
+
+
+run_options: Final = stacked(
+    state_option,
+    click.option(
+        "--apps",
+        multiple=True,
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="A folder of MiniApps, beside the packaged ones. May be repeated.",
+    ),
+    click.option(
+        "--min-isolation",
+        type=click.Choice(get_args(Level)),
+        default=_DEFAULT.min_isolation,
+        show_default=True,
+        help="Run nothing that is confined less.",
+    ),
+    click.option(
+        "--durability",
+        type=click.Choice(("power", "process")),
+        default=_DEFAULT.durability,
+        show_default=True,
+        help="What a commit survives: loss of power, or of the process only.",
+    ),
+    click.option(
+        "--listen",
+        metavar="tcp://127.0.0.1:PORT",
+        callback=_listen,
+        help="Also serve agents whose public key is registered, over TCP with CURVE.",
+    ),
+    click.option("--log-format", type=click.Choice(("text", "json")), default=_DEFAULT.log_format, show_default=True),
+    click.option(
+        "--restart-intensity", type=click.IntRange(0, 1_000_000), default=_DEFAULT.restart.intensity, hidden=True
+    ),
+    _seconds("--restart-period", "Unexpected ends are counted within this.", _DEFAULT.restart.period_s),
+    _seconds("--restart-backoff", "Wait before the second restart.", _DEFAULT.restart.backoff_s),
+    click.option("--failpoint", multiple=True, metavar="COMMAND:POINT:ACTION[@HIT]", callback=_failpoints, hidden=True),
+    _seconds("--ping", "How often workers are pinged.", _DEFAULT.ping_s),
+    _seconds("--sweep", "How often what is due is looked for in the rows.", _DEFAULT.sweep_s),
+    _seconds("--cancel-grace", "How long an app has to answer a cancel.", _DEFAULT.cancel_grace_s),
+    _seconds("--stop-grace", "How long an app has to stop.", _DEFAULT.stop_grace_s),
+)
+
+
+def config_of(state: Path, options: RunOptions) -> RuntimeConfig:
+    """The configuration that the values of `run_options` mean."""
+    return RuntimeConfig(
+        state=state,
+        apps=tuple(folder.absolute() for folder in options["apps"]),
+        min_isolation=options["min_isolation"],
+        durability=options["durability"],
+        listen=options["listen"],
+        log_format=options["log_format"],
+        restart=replace(
+            RestartPolicy(),
+            intensity=options["restart_intensity"],
+            period_s=options["restart_period"],
+            backoff_s=options["restart_backoff"],
+        ),
+        ping_s=options["ping"],
+        sweep_s=options["sweep"],
+        cancel_grace_s=options["cancel_grace"],
+        stop_grace_s=options["stop_grace"],
+        failpoints=options["failpoint"],
+    )
+
+
+def arguments_of(config: RuntimeConfig) -> list[str]:
+    """The arguments of `lineup run` that mean `config`."""
+    arguments = [
+        f"--state={config.state}",
+        f"--min-isolation={config.min_isolation}",
+        f"--durability={config.durability}",
+        f"--log-format={config.log_format}",
+        f"--restart-intensity={config.restart.intensity}",
+        f"--restart-period={config.restart.period_s}",
+        f"--restart-backoff={config.restart.backoff_s}",
+        f"--ping={config.ping_s}",
+        f"--sweep={config.sweep_s}",
+        f"--cancel-grace={config.cancel_grace_s}",
+        f"--stop-grace={config.stop_grace_s}",
+    ]
+    arguments += [f"--apps={folder}" for folder in config.apps]
+    arguments += [f"--failpoint={one.command}:{one.point}:{one.action}@{one.hit}" for one in config.failpoints]
+    if config.listen is not None:
+        arguments.append(f"--listen={config.listen}")
+    return arguments
+
+
+@click.command(short_help="Run the daemon in the foreground.")
+@run_options
+def run(state: Path, **options: Unpack[RunOptions]) -> int:
+    """Run the daemon in the foreground until SIGTERM or Ctrl-C.
+
+    Prints "ready SOCKET" once it serves. Exit codes: 0 stopped, 2 usage, 3 another daemon holds the folder,
+    4 isolation below the minimum, 5 store unusable, 6 gave up restarting itself.
+    """
+    from runtime_actors import boot  # noqa: PLC0415 - loads every actor, which no other command needs
+
+    return boot.run(config_of(state, options))

@@ -1,0 +1,1 @@
+"""What changes records, inside the store's transaction."""

@@ -1,0 +1,403 @@
+"""What can become of a call. The store runs these, inside its transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from runtime_actors.commands import endings, inbox, instances
+from runtime_actors.commands.command import command
+from runtime_actors.commands.conversations import belongs_to, open_conversation
+from runtime_actors.commands.follow_ups import DueAt, Settled, TellCallChanged
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+from runtime_actors.contract.tools import CallChanged, CallState, CallStatus
+from runtime_actors.records import boxes, calls
+from runtime_actors.rules.calls import FINAL, MAX_REFUSED_OUTPUTS, CallEvent, CallKey, CallRecord, advance, must_advance
+from runtime_actors.rules.instances import LIVE
+
+if TYPE_CHECKING:
+    from runtime_actors.contract.base import AuditMark, JsonObject
+    from runtime_actors.records.transaction import Transaction
+
+_EXPIRE_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedInvoke:
+    """An invocation with the verdict of the rungs that need no record."""
+
+    key: CallKey
+    tool_id: str
+    inventory_revision: str
+    input: bytes
+    """Canonical."""
+    digest: bytes
+    """Of the canonical body."""
+    verdict: Rejection | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallAnswer:
+    """How a call stands after an agent's request."""
+
+    call: CallState
+    repeated: bool
+    audit: AuditMark | None
+
+
+@command(growing=True)
+def admit(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection:
+    """Record an invocation and put it into its instance's inbox, or answer a repeated one."""
+    known = calls.find(tx, invoke.key)
+    if known is not None:  # first of all: a repeated call must not be refused as stale
+        if known.digest == invoke.digest:
+            return CallAnswer(calls.state(known), repeated=True, audit=tx.mark())
+        return _refuse(tx, invoke.key, RejectionCode.CALL_ID_CONFLICT, "this call_id was used for another call")
+    if invoke.verdict is not None:
+        return _refuse(tx, invoke.key, invoke.verdict.code, invoke.verdict.detail)
+    refused = _may_run(tx, invoke)
+    if refused is not None:
+        return refused
+    open_conversation(tx, invoke.key.conversation_id, invoke.key.agent_id)
+    tool = tx.settings.catalogue.tools[invoke.tool_id]
+    placed = instances.place(tx, invoke.key, tool.descriptor)
+    call = _received(tx, invoke, placed)
+    call = must_advance(must_advance(call, CallEvent.ADMITTED, at=tx.at), CallEvent.QUEUED, at=tx.at)
+    call = replace(call, seq=calls.add(tx, call))
+    inbox.put_call(tx, call, repeated=False)
+    tx.note(
+        "call.admitted", digest=invoke.digest, agent_id=call.agent_id, conversation_id=call.conversation_id,
+        call_id=call.call_id, instance_id=call.instance_id,
+        detail={"path": [CallStatus.RECEIVED, CallStatus.ROUTING, CallStatus.WAITING_FOR_APP], "tool_id": call.tool_id},
+    )  # fmt: skip
+    tx.follow_ups.append(DueAt(call.deadline_boot_s))
+    return CallAnswer(calls.state(call), repeated=False, audit=tx.mark())
+
+
+def _may_run(tx: Transaction, invoke: CheckedInvoke) -> Rejection | None:
+    """The rungs of the ladder that need records."""
+    key, bounds = invoke.key, tx.settings.bounds
+    descriptor = tx.settings.catalogue.tools[invoke.tool_id].descriptor
+    scope = descriptor.target.app_scope
+    if _switched_off(tx, scope, invoke.tool_id):
+        return _refuse(tx, key, RejectionCode.APP_DISABLED, f"{invoke.tool_id} or its app is switched off")
+    if not belongs_to(tx, key.conversation_id, key.agent_id):
+        return _refuse(tx, key, RejectionCode.CONVERSATION_DENIED, "the conversation belongs to another agent")
+    if descriptor.permissions:
+        return _refuse(tx, key, RejectionCode.CAPABILITY_DENIED, f"{descriptor.permissions[0]} is not granted to {scope}")
+    if tx.settings.catalogue.apps[scope].manifest.host.surface_required:
+        return _refuse(tx, key, RejectionCode.HOST_UNSUPPORTED, f"{scope} needs a surface, and no host here can show one")
+    instance = instances.find_live(tx, key.conversation_id, scope)
+    if instance is None and descriptor.handling == "operation":
+        return _refuse(tx, key, RejectionCode.APP_INSTANCE_NOT_FOUND, f"{scope} is not open in this conversation")
+    crowded = instance and calls.count_open_of_instance(tx, instance.instance_id) >= bounds.open_calls_per_instance
+    if crowded or calls.count_open(tx) >= bounds.open_calls:
+        return _refuse(tx, key, RejectionCode.BUSY, "too many calls are open")
+    if boxes.count_unsettled(tx, key.agent_id) >= bounds.outbox_deliveries:
+        return _refuse(tx, key, RejectionCode.BUSY, "too many deliveries are not acknowledged")
+    return None
+
+
+def _received(tx: Transaction, invoke: CheckedInvoke, placed: instances.Placed) -> CallRecord:
+    tool = tx.settings.catalogue.tools[invoke.tool_id]
+    timeout_s = tool.descriptor.timeout_ms / 1000
+    return CallRecord(
+        seq=0,
+        agent_id=invoke.key.agent_id,
+        conversation_id=invoke.key.conversation_id,
+        call_id=invoke.key.call_id,
+        tool_id=invoke.tool_id,
+        inventory_revision=invoke.inventory_revision,
+        app_scope=tool.descriptor.target.app_scope,
+        instance_id=placed.instance_id,
+        status=CallStatus.RECEIVED,
+        input=invoke.input,
+        digest=invoke.digest,
+        fails_on_interruption=tool.fails_on_interruption,
+        handling=tool.descriptor.handling,
+        fronted_over=placed.fronted_over if tool.descriptor.target.restore_previous_focus else None,
+        deadline_boot_s=tx.moment.boot_s + timeout_s,
+        deadline_wall_s=tx.moment.wall.timestamp() + timeout_s,
+        due_boot_s=tx.moment.boot_s + timeout_s,
+        created_at=tx.at,
+        updated_at=tx.at,
+    )
+
+
+def _refuse(tx: Transaction, key: CallKey, code: RejectionCode, detail: str) -> Rejection:
+    return tx.refuse(
+        "call.refused", code, detail, who=key.agent_id, conversation_id=key.conversation_id, call_id=key.call_id
+    )
+
+
+def _switched_off(tx: Transaction, scope: str, tool_id: str) -> bool:
+    sql = "select 1 from switched_off where (kind = 'app' and name = ?) or (kind = 'tool' and name = ?)"
+    return tx.row(sql, scope, tool_id) is not None
+
+
+# --- what an agent asks ---
+
+
+@dataclass(frozen=True, slots=True)
+class CancelWish:
+    """An agent no longer wants an answer."""
+
+    key: CallKey
+    reason: str | None
+
+
+@command()
+def request_cancel(tx: Transaction, wish: CancelWish) -> CallAnswer | Rejection:
+    """Note the wish and tell the app, which has the last word until the grace is over."""
+    call = calls.find(tx, wish.key)
+    if call is None:
+        return _not_found(tx, wish.key)
+    if call.cancel_requested and call.status not in FINAL:
+        return CallAnswer(calls.state(call), repeated=True, audit=None)
+    moved = advance(call, CallEvent.CANCEL_REQUESTED, at=tx.at)
+    if isinstance(moved, Rejection):
+        return _refuse(tx, wish.key, moved.code, moved.detail)
+    due = min(call.deadline_boot_s, tx.moment.boot_s + tx.settings.cancel_grace_s)
+    moved = replace(moved, cancel_requested=True, due_boot_s=due)
+    calls.save(tx, call, moved)
+    tx.note(
+        "call.cancel_requested", agent_id=call.agent_id, conversation_id=call.conversation_id, call_id=call.call_id,
+        instance_id=call.instance_id,
+    )  # fmt: skip
+    tx.follow_ups.append(DueAt(due))
+    if moved.instance_id:
+        change = CallChanged(call_id=call.call_id, status=moved.status, cancel_requested=True, reason=wish.reason)
+        tx.follow_ups.append(TellCallChanged(moved.instance_id, change))
+    return CallAnswer(calls.state(moved), repeated=False, audit=tx.mark())
+
+
+def read_call(tx: Transaction, key: CallKey) -> CallAnswer | Rejection:
+    """How a call stands."""
+    call = calls.find(tx, key)
+    return _not_found(tx, key) if call is None else CallAnswer(calls.state(call), repeated=True, audit=None)
+
+
+def _not_found(tx: Transaction, key: CallKey) -> Rejection:
+    if not belongs_to(tx, key.conversation_id, key.agent_id):
+        return _refuse(tx, key, RejectionCode.CONVERSATION_DENIED, "the conversation belongs to another agent")
+    return _refuse(tx, key, RejectionCode.CALL_NOT_FOUND, "this agent has no such call in this conversation")
+
+
+# --- what a MiniApp reports ---
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Who reports: written by the channel, never read from a body."""
+
+    instance_id: str
+    attempt_id: str
+    request_id: str
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReport:
+    """Canonical progress."""
+
+    by: Reporter
+    progress: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FinalReport:
+    """The app's last word about a call."""
+
+    by: Reporter
+    status: CallStatus
+    """completed, failed or cancelled."""
+    payload: bytes | None
+    """Canonical result, or failure."""
+    code: str | None = None
+    """Of a failure or a cancellation."""
+    result: JsonObject | None = None
+    """What `payload` spells, for its schema."""
+    output_fault: str | None = None
+    """What is wrong with the result whatever its schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The report was taken."""
+
+    call_status: CallStatus
+
+
+@command()
+def report_progress(tx: Transaction, report: ProgressReport) -> Reported | Rejection:
+    """Keep the newest progress of a call and post it."""
+    found = _reported_call(tx, report.by)
+    if isinstance(found, Rejection):
+        return found
+    moved = _taken_over(found, tx.at)
+    if isinstance(moved, Rejection):
+        return _refuse_report(tx, report.by, moved.code, moved.detail)
+    moved = replace(must_advance(moved, CallEvent.PROGRESSED, at=tx.at), progress=report.progress)
+    calls.save(tx, found, moved)
+    endings.post_progress(tx, moved)
+    return Reported(moved.status)
+
+
+@command()
+def finish(tx: Transaction, report: FinalReport) -> Reported | Rejection:
+    """Take the app's last word: record, ACK of the message, outbox, focus and audit, all or nothing."""
+    found = _reported_call(tx, report.by)
+    if isinstance(found, Rejection):
+        return found
+    if found.status in FINAL:
+        if _is_same_word(found, report):  # its first receipt was lost
+            return Reported(found.status)
+        return _refuse_report(tx, report.by, RejectionCode.CALL_ALREADY_FINAL, f"the call is already {found.status}")
+    fault = _output_fault(tx, found, report)
+    if fault is not None:
+        return _refuse_output(tx, found, report, fault)
+    if report.status is CallStatus.COMPLETED:
+        moved = _taken_over(found, tx.at)
+        if isinstance(moved, Rejection):
+            return _refuse_report(tx, report.by, moved.code, moved.detail)
+        moved = must_advance(moved, CallEvent.RESULT_SUBMITTED, at=tx.at)
+        moved = replace(must_advance(moved, CallEvent.RECORDED, at=tx.at), result=report.payload)
+    else:
+        event = CallEvent.APP_FAILED if report.status is CallStatus.FAILED else CallEvent.APP_CANCELLED
+        moved = replace(must_advance(found, event, at=tx.at), failure=report.payload, error_code=report.code)
+    endings.end(tx, found, moved)
+    return Reported(moved.status)
+
+
+def _output_fault(tx: Transaction, call: CallRecord, report: FinalReport) -> str | None:
+    if report.output_fault is not None or report.status is not CallStatus.COMPLETED:
+        return report.output_fault
+    fault = tx.settings.catalogue.tools[call.tool_id].output_schema.find_fault(report.result)
+    return None if fault is None else f"the result breaks '{fault.keyword}' at {fault.path or '/'}"
+
+
+def _refuse_output(tx: Transaction, call: CallRecord, report: FinalReport, fault: str) -> Rejection:
+    seen = call.refused_outputs.split()
+    refused = _refuse_report(tx, report.by, RejectionCode.TOOL_OUTPUT_INVALID, fault)
+    if report.by.request_id in seen:
+        return refused
+    moved = _taken_over(call, tx.at)
+    if isinstance(moved, Rejection):
+        return moved
+    moved = replace(
+        must_advance(moved, CallEvent.OUTPUT_REFUSED, at=tx.at), refused_outputs=" ".join([*seen, report.by.request_id])
+    )
+    if len(seen) + 1 < MAX_REFUSED_OUTPUTS:
+        calls.save(tx, call, moved)
+    else:
+        endings.give_up(tx, call, RejectionCode.TOOL_OUTPUT_INVALID, f"the app gave {len(seen) + 1} invalid results")
+    return refused
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """A MiniApp took a message over."""
+
+    instance_id: str
+    attempt_id: str
+    number: int | None
+    """None for an id that is not one of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The message will not come again."""
+
+
+@command()
+def acknowledge(tx: Transaction, ack: Acknowledge) -> Acknowledged | Rejection:
+    """End a message. The ACK of a call's message says that the app has taken the call over."""
+    instance = instances.find(tx, ack.instance_id)
+    refuse = "message.ack_refused"
+    if instance is None or instance.state not in LIVE:
+        return tx.refuse(refuse, RejectionCode.APP_INSTANCE_NOT_FOUND, "the instance is closing", who=ack.instance_id)
+    last = boxes.last_inbox_number(tx, instance.conversation_id, instance.app_scope)
+    if ack.number is None or not 1 <= ack.number <= last:
+        return tx.refuse(refuse, RejectionCode.MESSAGE_NOT_FOUND, "no such message in this inbox", who=ack.instance_id)
+    row = boxes.message(tx, instance.conversation_id, instance.app_scope, ack.number)
+    if row is None:
+        return Acknowledged()  # settled before: its receipt was lost
+    boxes.remove(tx, row)
+    tx.follow_ups.append(Settled(ack.instance_id, row.number))
+    tx.note(
+        "message.acknowledged", conversation_id=row.conversation_id, instance_id=ack.instance_id, message_id=row.message_id,
+        call_id=row.call_id,
+    )  # fmt: skip
+    call = calls.of_instance(tx, ack.instance_id, row.call_id) if row.call_id else None
+    if call is not None and call.status is CallStatus.WAITING_FOR_APP:
+        calls.save(tx, call, must_advance(call, CallEvent.ACCEPTED, at=tx.at))
+        _note(tx, "call.running", call)
+    return Acknowledged()
+
+
+def _reported_call(tx: Transaction, by: Reporter) -> CallRecord | Rejection:
+    """The call of a report, if it is this instance's and the instance may still speak."""
+    instance = instances.find(tx, by.instance_id)
+    call = calls.of_instance(tx, by.instance_id, by.call_id)
+    if instance is None or call is None:
+        return _refuse_report(tx, by, RejectionCode.CALL_NOT_FOUND, "this instance was given no such call")
+    if instance.state not in LIVE and call.status not in FINAL:
+        return _refuse_report(tx, by, RejectionCode.APP_INSTANCE_NOT_FOUND, "the instance is closing")
+    if call.status not in FINAL and _switched_off(tx, call.app_scope, call.tool_id):
+        return _refuse_report(tx, by, RejectionCode.APP_DISABLED, f"{call.tool_id} or its app is switched off")
+    return call
+
+
+def _taken_over(call: CallRecord, at: str) -> CallRecord | Rejection:
+    """A report about a call says that it was taken over."""
+    return call if call.status is CallStatus.RUNNING else advance(call, CallEvent.ACCEPTED, at=at)
+
+
+def _is_same_word(call: CallRecord, report: FinalReport) -> bool:
+    if report.output_fault is not None or call.status is not report.status:
+        return False
+    return report.payload == (call.result if report.status is CallStatus.COMPLETED else call.failure)
+
+
+def _refuse_report(tx: Transaction, by: Reporter, code: RejectionCode, detail: str) -> Rejection:
+    return tx.refuse("report.refused", code, detail, who=by.instance_id, call_id=by.call_id, attempt_id=by.attempt_id)
+
+
+def _note(tx: Transaction, event: str, call: CallRecord) -> None:
+    tx.note(
+        event, agent_id=call.agent_id, conversation_id=call.conversation_id, call_id=call.call_id, instance_id=call.instance_id
+    )
+
+
+# --- what time brings ---
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """How many calls were ended, and when to look again; None if nothing is due."""
+
+    ended: int
+    next_due_boot_s: float | None
+
+
+@command()
+def expire_due(tx: Transaction, _nothing: object) -> Expiry:
+    """End what is overdue: cancelled calls whose grace is over, and calls past their deadline."""
+    overdue = calls.due(tx, _EXPIRE_AT_ONCE)
+    for call in overdue:
+        if call.deadline_boot_s <= tx.moment.boot_s:
+            moved = must_advance(call, CallEvent.DEADLINE_PASSED, at=tx.at)
+            code, why = RejectionCode.DEADLINE_PASSED, "its time was over"
+        else:
+            moved = must_advance(call, CallEvent.GRACE_PASSED, at=tx.at)
+            code, why = RejectionCode.CANCEL_GRACE_PASSED, "the app did not answer the wish to cancel in time"
+        endings.end_by_runtime(tx, call, moved, code, why)
+    return Expiry(len(overdue), calls.next_due(tx))
+
+
+@command()
+def give_up_call(tx: Transaction, key: CallKey) -> None:
+    """A message about this call failed twice and was set aside: end it."""
+    call = calls.find(tx, key)
+    if call is not None and call.status not in FINAL and call.status is not CallStatus.SUBMITTED:
+        endings.give_up(tx, call, RejectionCode.INTERNAL_ERROR, "the runtime failed while working on it")

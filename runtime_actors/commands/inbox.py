@@ -1,0 +1,223 @@
+"""What becomes of a message in a MiniApp's inbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgpack
+
+from runtime_actors.commands.command import command
+from runtime_actors.commands.conversations import belongs_to, open_conversation
+from runtime_actors.commands.follow_ups import Deliver, Settled
+from runtime_actors.contract import codec
+from runtime_actors.contract.inbox import AgentText, MiniAppMessage
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+from runtime_actors.records import boxes, calls, instances
+from runtime_actors.records.boxes import InboxRow
+from runtime_actors.rules.instances import LIVE
+
+if TYPE_CHECKING:
+    from runtime_actors.contract.base import AuditMark
+    from runtime_actors.contract.tools import MiniAppToolCall
+    from runtime_actors.records.transaction import Transaction
+    from runtime_actors.rules.calls import CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PutText:
+    """A `lineup.v1.message`, checked as far as no record is needed."""
+
+    agent_id: str
+    conversation_id: str
+    message_id: str
+    """The agent's own name for it."""
+    app_scope: str
+    text: str
+    data: dict[str, object] | None
+    digest: bytes
+    """Of the canonical body."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextReceived:
+    """It is in the inbox, or was already."""
+
+    repeated: bool
+    audit: AuditMark
+
+
+@command(growing=True)
+def put_text(tx: Transaction, put: PutText) -> TextReceived | Rejection:
+    """Commit an agent's text to the inbox of its scope, or answer a repeated one."""
+    known = tx.row(
+        "select digest from received_messages where agent_id = ? and conversation_id = ? and message_id = ?",
+        put.agent_id, put.conversation_id, put.message_id,
+    )  # fmt: skip
+    if known is not None:
+        if known[0] == put.digest:
+            return TextReceived(repeated=True, audit=tx.mark())
+        return _refused(tx, put, RejectionCode.MESSAGE_ID_CONFLICT, "this message_id was used for another message")
+    refused = _may_receive(tx, put)
+    if refused:
+        return refused
+    open_conversation(tx, put.conversation_id, put.agent_id)
+    tx.sql.execute(
+        "insert into received_messages values (?, ?, ?, ?, ?)",
+        (put.agent_id, put.conversation_id, put.message_id, put.digest, tx.at),
+    )
+    body = codec.encode(AgentText(text=put.text, data=put.data).to_wire())
+    _insert(tx, put.conversation_id, put.app_scope, "message", put.agent_id, None, body, repeated=False)
+    tx.note(
+        "message.received", digest=put.digest, agent_id=put.agent_id, conversation_id=put.conversation_id,
+        app_scope=put.app_scope, message_id=put.message_id,
+    )  # fmt: skip
+    return TextReceived(repeated=False, audit=tx.mark())
+
+
+def _may_receive(tx: Transaction, put: PutText) -> Rejection | None:
+    app = tx.settings.catalogue.apps.get(put.app_scope)
+    if app is None:
+        return _refused(tx, put, RejectionCode.APP_SCOPE_MISMATCH, "no app has this scope")
+    if tx.row("select 1 from switched_off where kind = 'app' and name = ?", put.app_scope):
+        return _refused(tx, put, RejectionCode.APP_DISABLED, f"{put.app_scope} is switched off")
+    if not any(one.type == "lineup.v1.message" for one in app.manifest.subscriptions):
+        return _refused(tx, put, RejectionCode.MESSAGE_NOT_SUBSCRIBED, f"{put.app_scope} takes no messages")
+    if not belongs_to(tx, put.conversation_id, put.agent_id):
+        return _refused(tx, put, RejectionCode.CONVERSATION_DENIED, "the conversation belongs to another agent")
+    if boxes.count(tx, put.conversation_id, put.app_scope) >= tx.settings.bounds.inbox_messages:
+        return _refused(tx, put, RejectionCode.BUSY, f"the inbox of {put.app_scope} is full")
+    return None
+
+
+def _refused(tx: Transaction, put: PutText, code: RejectionCode, detail: str) -> Rejection:
+    return tx.refuse(
+        "message.refused", code, detail, who=put.agent_id, conversation_id=put.conversation_id, message_id=put.message_id
+    )
+
+
+def put_call(tx: Transaction, call: CallRecord, *, repeated: bool) -> None:
+    """Put a call into the inbox of its instance's scope. A call never has two messages."""
+    _insert(
+        tx, call.conversation_id, call.app_scope, "tool.call", call.agent_id, call.call_id, b"", repeated=repeated, call=call
+    )
+
+
+def withdraw_call(tx: Transaction, call: CallRecord) -> bool:
+    """Take a call's message out of the inbox; False if it was acknowledged before."""
+    row = boxes.message_of_call(tx, call.agent_id, call.conversation_id, call.call_id)
+    if row is None:
+        return False
+    boxes.remove(tx, row)
+    if call.instance_id:
+        tx.follow_ups.append(Settled(call.instance_id, row.number))
+    return True
+
+
+def as_message(tx: Transaction, row: InboxRow, instance_id: str) -> MiniAppMessage | None:
+    """What goes over the channel; None if the record of its call is gone."""
+    if row.call_id is not None:
+        call = calls.of_instance(tx, instance_id, row.call_id)
+        return _call_message(row, call) if call else None
+    return MiniAppMessage(
+        message_id=row.message_id, number=row.number, kind="message", repeated=row.repeated, created_at=row.created_at,
+        message=AgentText.model_validate(msgpack.unpackb(row.body)),
+    )  # fmt: skip
+
+
+def _insert(
+    tx: Transaction,
+    conversation_id: str,
+    app_scope: str,
+    kind: str,
+    agent_id: str,
+    call_id: str | None,
+    body: bytes,
+    *,
+    repeated: bool,
+    call: CallRecord | None = None,
+) -> None:
+    number = boxes.next_inbox_number(tx, conversation_id, app_scope)
+    row = InboxRow(conversation_id, app_scope, number, kind, agent_id, call_id, body, repeated, tx.at)
+    boxes.put(tx, row)
+    instance_id = call.instance_id if call else None
+    if instance_id is None:
+        instance = instances.live(tx, conversation_id, app_scope)
+        instance_id = instance.instance_id if instance else None
+    if instance_id is None:
+        return  # it waits for the scope's next instance
+    message = as_message(tx, row, instance_id) if call is None else _call_message(row, call)
+    if message is not None:
+        tx.follow_ups.append(Deliver(instance_id, message))
+
+
+def _call_message(row: InboxRow, call: CallRecord) -> MiniAppMessage:
+    return MiniAppMessage(
+        message_id=row.message_id, number=row.number, kind="tool.call", repeated=row.repeated, created_at=row.created_at,
+        call=calls.for_app(call),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPageOf:
+    """A request for more of an instance's inbox."""
+
+    instance_id: str
+    in_flight: frozenset[int]
+    after: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRead:
+    """Unacknowledged messages in order, without those in flight."""
+
+    instance_id: str
+    messages: tuple[MiniAppMessage, ...]
+    still: frozenset[int]
+    """Those in flight that are not settled."""
+    through: int
+    """The highest number given when this was read."""
+    complete: bool
+
+
+def read_inbox(tx: Transaction, of: InboxPageOf) -> InboxRead | Rejection:
+    """One page of what an instance has not acknowledged."""
+    instance = instances.get(tx, of.instance_id)
+    if instance is None or instance.state not in LIVE:
+        return Rejection(code=RejectionCode.APP_INSTANCE_NOT_FOUND, detail="the instance is closing")
+    most = of.most + len(of.in_flight)
+    rows = boxes.page(tx, instance.conversation_id, instance.app_scope, of.after, most + 1)
+    complete = len(rows) <= most
+    found = {row.number for row in rows}
+    messages = [
+        message
+        for row in rows[:most]
+        if row.number not in of.in_flight and (message := _readable(tx, row, instance.instance_id)) is not None
+    ]
+    still = of.in_flight & found if complete else of.in_flight
+    through = boxes.last_inbox_number(tx, instance.conversation_id, instance.app_scope)
+    return InboxRead(of.instance_id, tuple(messages), still, through, complete)
+
+
+def _readable(tx: Transaction, row: InboxRow, instance_id: str) -> MiniAppMessage | None:
+    """A record that cannot be read any more must not hold up those behind it."""
+    try:
+        return as_message(tx, row, instance_id)
+    except (ValueError, TypeError):  # what msgpack and pydantic raise
+        tx.note("record.unreadable", instance_id=instance_id, message_id=row.message_id, call_id=row.call_id)
+        return None
+
+
+def mark_seen(tx: Transaction, conversation_id: str, app_scope: str) -> None:
+    """A process that may have been sent these messages has ended: whoever gets them next is told so."""
+    tx.sql.execute(
+        "update inbox set repeated = 1 where conversation_id = ? and app_scope = ? and not repeated",
+        (conversation_id, app_scope),
+    )
+
+
+def read_for_app(tx: Transaction, of: tuple[str, str]) -> MiniAppToolCall | None:
+    """A call as the instance that it was given to sees it; `of` is (instance_id, call_id)."""
+    call = calls.of_instance(tx, *of)
+    return None if call is None else calls.for_app(call)

@@ -1,0 +1,321 @@
+"""What can become of an instance and of its attempts."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from runtime_actors.commands import closing, endings, focus, inbox
+from runtime_actors.commands.command import command
+from runtime_actors.commands.follow_ups import InstanceWanted
+from runtime_actors.contract.rejection import RejectionCode
+from runtime_actors.contract.tools import CallStatus
+from runtime_actors.records import boxes, calls
+from runtime_actors.records import instances as rows
+from runtime_actors.rules import focus as focus_rules
+from runtime_actors.rules.calls import FINAL, MAX_CRASHES, CallEvent, must_advance
+from runtime_actors.rules.instances import (
+    LIVE,
+    AttemptEvent,
+    AttemptRecord,
+    AttemptState,
+    InstanceEvent,
+    InstanceRecord,
+    InstanceState,
+    attempt_after,
+    must_move,
+)
+from runtime_actors.rules.restart import GiveUp, after_end
+
+if TYPE_CHECKING:
+    from runtime_actors.contract.manifest import ToolDescriptor
+    from runtime_actors.records.transaction import Transaction
+    from runtime_actors.rules.calls import CallKey, CallRecord
+
+NEVER_AGAIN: Final = frozenset({"import_failed", "start_timeout", "capability_set_incompatible"})
+"""Ends that a restart would only repeat."""
+
+find = rows.get
+find_live = rows.live
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a call goes."""
+
+    instance_id: str
+    fronted_over: str | None
+    """Who was in front before this call took the front, "" for nobody; None if it did not."""
+
+
+def place(tx: Transaction, key: CallKey, descriptor: ToolDescriptor) -> Placed:
+    """Find or make the instance of a call, and give it the front if the tool says so."""
+    scope = descriptor.target.app_scope
+    instance = rows.live(tx, key.conversation_id, scope) or _make(tx, key.conversation_id, scope)
+    over = None
+    if descriptor.target.requires_foreground:
+        over = focus.bring_to_front(tx, key.conversation_id, instance.instance_id)
+    return Placed(instance.instance_id, over)
+
+
+def _make(tx: Transaction, conversation_id: str, scope: str) -> InstanceRecord:
+    instance = InstanceRecord(
+        instance_id=tx.ids.new("ins"),
+        conversation_id=conversation_id,
+        app_scope=scope,
+        app_version=tx.settings.catalogue.apps[scope].manifest.version,
+        state=InstanceState.STARTING,
+        created_at=tx.at,
+        updated_at=tx.at,
+    )
+    rows.add(tx, instance)
+    closing.note_state(tx, instance)
+    tx.follow_ups.append(InstanceWanted(instance.instance_id))
+    return instance
+
+
+# --- attempts ---
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptBegun:
+    """An instance may have a new process."""
+
+    instance: InstanceRecord
+    attempt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotWanted:
+    """The instance has a process, or needs none any more."""
+
+    instance_id: str
+
+
+@command()
+def begin_attempt(tx: Transaction, instance_id: str) -> AttemptBegun | NotWanted:
+    """Record that an instance is about to get a process."""
+    instance = rows.get(tx, instance_id)
+    if instance is None or instance.state is not InstanceState.STARTING or rows.running_attempt(tx, instance_id):
+        return NotWanted(instance_id)
+    attempt = AttemptRecord(
+        attempt_id=tx.ids.new("att"),
+        instance_id=instance_id,
+        state=AttemptState.STARTING,
+        started_at=tx.at,
+        started_boot_s=tx.moment.boot_s,
+    )
+    rows.add_attempt(tx, attempt)
+    tx.note("attempt.started", instance_id=instance_id, attempt_id=attempt.attempt_id)
+    return AttemptBegun(instance, attempt.attempt_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """A process was forked."""
+
+    attempt_id: str
+    pid: int
+
+
+@command()
+def note_spawned(tx: Transaction, spawned: Spawned) -> None:
+    """Keep the process id, for people and for `ps`."""
+    attempt = rows.attempt(tx, spawned.attempt_id)
+    if attempt is not None and attempt.state is not AttemptState.ENDED:
+        rows.save_attempt(tx, replace(attempt, pid=spawned.pid))
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A worker has loaded its MiniApp."""
+
+    attempt_id: str
+    level: str
+    snapshot: bytes
+    """Canonical `sdkCapabilitySnapshot[]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptReady:
+    """The attempt may be given work."""
+
+    attempt_id: str
+    instance_id: str
+    state: InstanceState
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOver:
+    """The attempt is to end, or has."""
+
+    attempt_id: str
+
+
+@command()
+def attach(tx: Transaction, attached: Attached) -> AttemptReady | AttemptOver:
+    """Make an attempt ready, and give it the debts of its instance: each open call that has no message gets one again."""
+    attempt = rows.attempt(tx, attached.attempt_id)
+    instance = rows.get(tx, attempt.instance_id) if attempt else None
+    if attempt is None or instance is None or instance.state not in LIVE:
+        return AttemptOver(attached.attempt_id)
+    if attempt.state is AttemptState.READY:  # asked again: the first answer was lost
+        return AttemptReady(attempt.attempt_id, instance.instance_id, instance.state)
+    if attempt.state is not AttemptState.STARTING:
+        return AttemptOver(attached.attempt_id)
+    state = attempt_after(attempt, AttemptEvent.ATTACHED) or attempt.state
+    rows.save_attempt(tx, replace(attempt, state=state, level=attached.level, snapshot=attached.snapshot))
+    in_front = focus_rules.front(rows.stack(tx, instance.conversation_id)) == instance.instance_id
+    moved = must_move(instance, InstanceEvent.READY_IN_FRONT if in_front else InstanceEvent.READY_BEHIND, at=tx.at)
+    rows.save(tx, moved)
+    closing.note_state(tx, moved)
+    tx.note(
+        "attempt.ready", digest=hashlib.sha256(attached.snapshot).digest(), instance_id=instance.instance_id,
+        attempt_id=attempt.attempt_id, detail={"level": attached.level},
+    )  # fmt: skip
+    for call in calls.open_of_instance(tx, instance.instance_id):
+        if boxes.message_of_call(tx, call.agent_id, call.conversation_id, call.call_id) is None:
+            _redeliver(tx, call)
+    return AttemptReady(attempt.attempt_id, instance.instance_id, moved.state)
+
+
+def _redeliver(tx: Transaction, call: CallRecord) -> None:
+    event = CallEvent.WORKER_LOST if call.status is CallStatus.RUNNING else CallEvent.REDELIVERED
+    moved = must_advance(call, event, at=tx.at)
+    calls.save(tx, call, moved)
+    inbox.put_call(tx, moved, repeated=True)
+    tx.note(
+        "call.redelivered", agent_id=call.agent_id, conversation_id=call.conversation_id, call_id=call.call_id,
+        instance_id=call.instance_id,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """A process is gone, and everything it had said was handled."""
+
+    attempt_id: str
+    reason: str
+    counted: bool
+    """It may be the app's fault: it counts for restarts and for its calls, unless the attempt was told to end."""
+    delivered: tuple[str, ...] = ()
+    """Calls whose message it was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end is recorded."""
+
+    attempt_id: str
+    instance_id: str
+
+
+@command()
+def end_attempt(tx: Transaction, end: AttemptEnd) -> Ended | None:
+    """Record an end and decide what becomes of the instance and of the calls the process had."""
+    attempt = rows.attempt(tx, end.attempt_id)
+    if attempt is None or attempt.state is AttemptState.ENDED:
+        return None
+    unexpected = end.counted and attempt.state is not AttemptState.STOPPING
+    ended = replace(
+        attempt, state=AttemptState.ENDED, end_reason=end.reason, unexpected=unexpected, ended_boot_s=tx.moment.boot_s,
+        ended_at=tx.at,
+    )  # fmt: skip
+    rows.save_attempt(tx, ended)
+    tx.note(
+        "attempt.ended", instance_id=attempt.instance_id, attempt_id=attempt.attempt_id,
+        detail={"reason": end.reason, "unexpected": unexpected},
+    )  # fmt: skip
+    instance = rows.get(tx, attempt.instance_id)
+    if instance is not None and attempt.state is not AttemptState.STARTING:
+        inbox.mark_seen(tx, instance.conversation_id, instance.app_scope)
+    if instance is not None and instance.state is InstanceState.CLOSING:
+        moved = must_move(instance, InstanceEvent.PROCESS_ENDED, at=tx.at)
+        rows.save(tx, moved)
+        closing.note_state(tx, moved)
+    elif instance is not None and instance.state in LIVE:
+        _lose_process(tx, instance, ended, frozenset(end.delivered))
+    return Ended(attempt.attempt_id, attempt.instance_id)
+
+
+def _lose_process(tx: Transaction, instance: InstanceRecord, ended: AttemptRecord, delivered: frozenset[str]) -> None:
+    if instance.state is not InstanceState.SUSPENDED:
+        instance = must_move(instance, InstanceEvent.PROCESS_LOST, at=tx.at)
+        rows.save(tx, instance)
+        closing.note_state(tx, instance)
+    for call in calls.open_of_instance(tx, instance.instance_id):
+        if call.status is CallStatus.RUNNING or call.call_id in delivered:
+            interrupt(tx, call, counted=ended.unexpected)
+    again = rows.get(tx, instance.instance_id)
+    if again is None or again.state is not InstanceState.STARTING:
+        return  # its last call ended, and with it the instance
+    if ended.unexpected and ended.end_reason in NEVER_AGAIN:
+        _give_up_instance(tx, again, RejectionCode.APP_START_FAILED)
+        return
+    since = tx.moment.boot_s - tx.settings.restart.period_s
+    ends = rows.unexpected_ends(tx, again.instance_id, since)
+    jitter = hashlib.sha256(ended.attempt_id.encode()).digest()[0] / 255
+    decision = after_end(ends, tx.moment.boot_s, tx.settings.restart, jitter)
+    if isinstance(decision, GiveUp):
+        _give_up_instance(tx, again, RejectionCode.APP_CRASHED)
+    else:
+        tx.follow_ups.append(InstanceWanted(again.instance_id, decision.after_s))
+
+
+def interrupt(tx: Transaction, call: CallRecord, *, counted: bool) -> None:
+    """The process that had this call is gone: again, or never."""
+    moved = must_advance(call, CallEvent.WORKER_LOST, at=tx.at)
+    moved = replace(moved, crashes=call.crashes + counted)
+    if call.fails_on_interruption:
+        endings.give_up(tx, moved, RejectionCode.OUTCOME_UNKNOWN, "its process died, and it must not run twice")
+    elif moved.crashes >= MAX_CRASHES:
+        endings.give_up(tx, moved, RejectionCode.APP_CRASHED, f"the app's process died {moved.crashes} times while it ran")
+    else:
+        calls.save(tx, call, moved)
+
+
+def _give_up_instance(tx: Transaction, instance: InstanceRecord, code: RejectionCode) -> None:
+    closing.fail(tx, instance, code)
+    end_open_calls(tx, instance.instance_id, code, "the app kept failing; its log says why")
+
+
+def end_open_calls(tx: Transaction, instance_id: str, code: RejectionCode, why: str) -> None:
+    """End every open call of an instance as failed."""
+    for call in calls.open_of_instance(tx, instance_id):
+        if call.status not in FINAL:
+            endings.give_up(tx, call, code, why)
+
+
+def close_instance(tx: Transaction, instance: InstanceRecord, code: RejectionCode, why: str) -> None:
+    """Close a live instance together with its open calls."""
+    closing.close(tx, instance, code)
+    end_open_calls(tx, instance.instance_id, code, why)
+
+
+# --- what the sweeps ask ---
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Instances that need a process and have none, and attempts (with reasons) that are to end."""
+
+    wanted: tuple[str, ...]
+    unwanted: tuple[tuple[str, str], ...]
+
+
+def read_wanted(tx: Transaction, _nothing: object) -> Wanted:
+    """What the rows say about who needs a process."""
+    wanted, unwanted = [], []
+    for instance in rows.unfinished(tx):
+        attempt = rows.running_attempt(tx, instance.instance_id)
+        if instance.state is InstanceState.STARTING and attempt is None:
+            wanted.append(instance.instance_id)
+        elif instance.state is InstanceState.CLOSING and attempt is not None:
+            unwanted.append((attempt.attempt_id, instance.end_reason or "closing"))
+    return Wanted(tuple(wanted), tuple(unwanted))
+
+
+def read_running(tx: Transaction, _nothing: object) -> tuple[tuple[str, str], ...]:
+    """Attempts that are not over: (attempt_id, instance_id)."""
+    return tuple((one.attempt_id, one.instance_id) for one in rows.running_attempts(tx))

@@ -1,0 +1,96 @@
+"""After a start: what becomes of each record that was open when the daemon ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runtime_actors.commands import closing, inbox, instances
+from runtime_actors.commands.command import command
+from runtime_actors.commands.follow_ups import DueAt, InstanceWanted
+from runtime_actors.contract.rejection import RejectionCode
+from runtime_actors.contract.tools import CallStatus
+from runtime_actors.records import calls
+from runtime_actors.records import instances as rows
+from runtime_actors.rules.calls import FINAL
+from runtime_actors.rules.instances import LIVE, AttemptState, InstanceEvent, InstanceState, must_move
+
+if TYPE_CHECKING:
+    from runtime_actors.records.transaction import Transaction
+    from runtime_actors.rules.calls import CallKey
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Calls that were interrupted, each to be looked at by a command of its own."""
+
+    interrupted: tuple[CallKey, ...]
+
+
+@command()
+def recover(tx: Transaction, _nothing: object) -> Recovered:
+    """Bring clocks, attempts and instances of an earlier daemon to how things stand. Running it twice changes nothing more."""
+    _rebase_clocks(tx)
+    interrupted: list[CallKey] = []
+    for attempt in rows.running_attempts(tx):
+        ended = replace(
+            attempt, state=AttemptState.ENDED, end_reason="daemon_ended", ended_boot_s=tx.moment.boot_s, ended_at=tx.at
+        )
+        rows.save_attempt(tx, ended)
+        tx.note(
+            "attempt.ended", instance_id=attempt.instance_id, attempt_id=attempt.attempt_id,
+            detail={"reason": "daemon_ended", "unexpected": False},
+        )  # fmt: skip
+        instance = rows.get(tx, attempt.instance_id)
+        if instance is not None:
+            inbox.mark_seen(tx, instance.conversation_id, instance.app_scope)
+        for call in calls.open_of_instance(tx, attempt.instance_id):
+            # It may have been handed over without a word of it here: nobody knows what the process had seen.
+            handed = call.fails_on_interruption and attempt.state is not AttemptState.STARTING
+            if call.status is CallStatus.RUNNING or handed:
+                interrupted.append(call.key)
+    for instance in rows.unfinished(tx):
+        if instance.state is InstanceState.CLOSING:
+            moved = must_move(instance, InstanceEvent.PROCESS_ENDED, at=tx.at)
+            rows.save(tx, moved)
+            closing.note_state(tx, moved)
+        elif instance.state is not InstanceState.SUSPENDED and instance.app_scope in tx.settings.catalogue.apps:
+            if instance.state is not InstanceState.STARTING:
+                rows.save(tx, must_move(instance, InstanceEvent.PROCESS_LOST, at=tx.at))
+            tx.follow_ups.append(InstanceWanted(instance.instance_id))
+    tx.note("runtime.recovered", detail={"interrupted": len(interrupted)})
+    due = calls.next_due(tx)
+    if due is not None:
+        tx.follow_ups.append(DueAt(due))
+    return Recovered(tuple(interrupted))
+
+
+def _rebase_clocks(tx: Transaction) -> None:
+    """CLOCK_BOOTTIME starts over when the machine does: deadlines then go by wall time."""
+    row = tx.row("select value from meta where name = 'boot_id'")
+    if row is not None and row[0] == tx.moment.boot_id:
+        return
+    tx.sql.execute("insert or replace into meta values ('boot_id', ?)", (tx.moment.boot_id,))
+    tx.sql.execute("update attempts set unexpected = 0 where unexpected")  # their times mean nothing now
+    shift = tx.moment.boot_s - tx.moment.wall.timestamp()
+    tx.sql.execute(
+        "update calls set due_boot_s = deadline_wall_s + ?1 - (deadline_boot_s - due_boot_s), "
+        "deadline_boot_s = deadline_wall_s + ?1 where due_boot_s is not null",
+        (shift,),
+    )
+
+
+@command()
+def recover_call(tx: Transaction, key: CallKey) -> None:
+    """Decide about one call that was running when the daemon ended."""
+    call = calls.find(tx, key)
+    if call is not None and call.status not in FINAL:
+        instances.interrupt(tx, call, counted=False)
+
+
+@command()
+def retire_missing_apps(tx: Transaction, _nothing: object) -> None:
+    """Close the instances of apps that are not registered in this run."""
+    for instance in rows.unfinished(tx):
+        if instance.state in LIVE and instance.app_scope not in tx.settings.catalogue.apps:
+            instances.close_instance(tx, instance, RejectionCode.APP_DISABLED, "its app is not registered any more")

@@ -1,0 +1,230 @@
+"""What an operator can see: pages of rows as JSON objects with the wire's field names. These rules change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+from runtime_actors.records import calls
+from runtime_actors.records import instances as rows
+from runtime_actors.rules.audit import AuditEntry, Break, first_break
+from runtime_actors.rules.calls import CallKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from runtime_actors.contract.base import JsonObject
+    from runtime_actors.records.transaction import Transaction
+
+
+_BOTH_FIT: Final = 128 * 1024
+"""Input and result that are shown together in one frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One page of a listing."""
+
+    filter: JsonObject
+    after: str | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows, and where to go on."""
+
+    rows: tuple[JsonObject, ...]
+    next: str | None = None
+
+
+def view_apps(tx: Transaction, _view: View) -> Page:
+    """Registered apps and whether they are switched on."""
+    off = {(str(kind), str(name)) for kind, name in tx.rows("select kind, name from switched_off")}
+    found = [
+        {
+            "app_scope": scope,
+            "version": app.manifest.version,
+            "kind": app.manifest.kind,
+            "enabled": ("app", scope) not in off,
+            "tools": [{"id": name, "enabled": ("tool", name) not in off} for name in sorted(app.tools)],
+            "folder": app.folder,
+        }
+        for scope, app in sorted(tx.settings.catalogue.apps.items())
+    ]
+    return Page(tuple(found))
+
+
+def view_instances(tx: Transaction, view: View) -> Page:
+    """Instances and the process each has now; with `filter.all`, those that ended too."""
+    where = "" if view.filter.get("all") else "where i.state not in ('closed', 'failed')"
+    found = tx.rows(
+        "select i.instance_id, i.app_scope, i.conversation_id, i.state, a.attempt_id, a.pid, a.level, a.started_at, i.end_reason "
+        "from instances i left join attempts a on a.instance_id = i.instance_id and a.state <> 'ended' "
+        f"{where} order by i.created_at, i.rowid limit ? offset ?",
+        view.limit + 1, int(view.after or 0),
+    )  # fmt: skip
+    names = (
+        "instance_id", "app_scope", "conversation_id", "state", "attempt_id", "pid", "level", "started_at", "end_reason",
+    )  # fmt: skip
+    return _paged([dict(zip(names, row, strict=True)) for row in found], view)
+
+
+def view_calls(tx: Transaction, view: View) -> Page:
+    """Calls, the newest first; `filter` may name status, conversation_id, agent_id or app_scope."""
+    names = ("status", "conversation_id", "agent_id", "app_scope")
+    asked = [(name, view.filter[name]) for name in names if isinstance(view.filter.get(name), str)]
+    terms = [f"{name} = ?" for name, _ in asked]
+    values: list[object] = [value for _, value in asked]
+    if view.filter.get("open"):
+        terms.append("due_boot_s is not null")
+    if view.after:
+        terms.append("seq < ?")
+        values.append(int(view.after))
+    where = f"where {' and '.join(terms)}" if terms else ""
+    columns = (
+        "seq", "agent_id", "conversation_id", "call_id", "tool_id", "app_scope", "instance_id", "status", "error_code",
+        "cancel_requested", "crashes", "created_at", "updated_at",
+    )  # fmt: skip
+    found = tx.rows(
+        f"select {', '.join(columns)} from calls {where} order by seq desc limit ?", *values, view.limit + 1
+    )
+    made = [dict(zip(columns, row, strict=True)) | {"cancel_requested": bool(row[9])} for row in found]
+    return Page(tuple(made[: view.limit]), str(made[view.limit - 1]["seq"]) if len(made) > view.limit else None)
+
+
+def view_call(tx: Transaction, view: View) -> Page | Rejection:
+    """Everything about the calls of one id: record, input, and its audit entries."""
+    call_id = str(view.filter.get("call_id", ""))
+    found = tx.rows("select agent_id, conversation_id from calls where call_id = ? order by seq limit ?", call_id, view.limit)
+    made = []
+    for agent_id, conversation_id in found:
+        call = calls.find(tx, CallKey(agent_id, conversation_id, call_id))
+        if call is not None:
+            row = {"agent_id": agent_id, "crashes": call.crashes, "handling": call.handling} | calls.state(call).to_wire()
+            small = len(call.input) + len(call.result or b"") <= _BOTH_FIT
+            made.append(row | ({"input": msgpack.unpackb(call.input)} if small else {"input_bytes": len(call.input)}))
+    if not made:
+        return Rejection(code=RejectionCode.NOT_FOUND, detail="no call has this id; `lineup calls` lists them")
+    return Page(tuple(made))
+
+
+def view_inbox(tx: Transaction, view: View) -> Page:
+    """Messages that no MiniApp has acknowledged."""
+    found = tx.rows(
+        "select conversation_id, app_scope, number, kind, agent_id, call_id, repeated, created_at from inbox "
+        "order by conversation_id, app_scope, number limit ? offset ?",
+        view.limit + 1, int(view.after or 0),
+    )  # fmt: skip
+    made = [
+        {
+            "conversation_id": row[0], "app_scope": row[1], "message_id": f"m{row[2]}", "number": row[2], "kind": row[3],
+            "agent_id": row[4], "call_id": row[5], "repeated": bool(row[6]), "created_at": row[7],
+        }
+        for row in found
+    ]  # fmt: skip
+    return _paged(made, view)
+
+
+def view_outbox(tx: Transaction, view: View) -> Page:
+    """Deliveries that no agent has acknowledged."""
+    found = tx.rows(
+        "select agent_id, number, conversation_id, kind, call_id, length(frame), created_at from outbox "
+        "order by agent_id, number limit ? offset ?",
+        view.limit + 1, int(view.after or 0),
+    )  # fmt: skip
+    names = ("agent_id", "number", "conversation_id", "type", "call_id", "bytes", "created_at")
+    return _paged([dict(zip(names, row, strict=True)) for row in found], view)
+
+
+def view_focus(tx: Transaction, view: View) -> Page:
+    """Focus stacks; the last one is in front."""
+    found = tx.rows(
+        "select conversation_id from focus where stack <> '[]' order by conversation_id limit ? offset ?",
+        view.limit + 1, int(view.after or 0),
+    )  # fmt: skip
+    return _paged([{"conversation_id": row[0], "stack": list(rows.stack(tx, row[0]))} for row in found], view)
+
+
+def view_audit(tx: Transaction, view: View) -> Page:
+    """Audit entries in order; without `after`, the newest page."""
+    if view.after is None and not view.filter.get("all"):
+        found = tx.rows("select * from audit order by seq desc limit ?", view.limit)[::-1]
+        return Page(tuple(_entry(row) for row in found))
+    found = tx.rows("select * from audit where seq > ? order by seq limit ?", int(view.after or 0), view.limit + 1)
+    more = len(found) > view.limit
+    made = tuple(_entry(row) for row in found[: view.limit])
+    return Page(made, str(made[-1]["seq"]) if more else None)
+
+
+def view_counts(tx: Transaction, _view: View) -> Page:
+    """Sizes, for `status`."""
+    counted = {
+        "open_calls": "select value from counters where name = 'open_calls'",
+        "inbox_messages": "select count(*) from inbox",
+        "outbox_deliveries": "select count(*) from outbox",
+        "agents": "select count(*) from agents",
+        "set_aside": "select count(*) from set_aside",
+    }
+    row: JsonObject = {name: (tx.row(sql) or (0,))[0] for name, sql in counted.items()}
+    row["audit"] = {"audit_seq": tx.chain.seq, "head_hash": tx.chain.head.hex()}
+    return Page((row,))
+
+
+VIEWS: Final[Mapping[str, Callable[[Transaction, View], Page | Rejection]]] = {
+    "apps": view_apps,
+    "ps": view_instances,
+    "calls": view_calls,
+    "call": view_call,
+    "inbox": view_inbox,
+    "outbox": view_outbox,
+    "focus": view_focus,
+    "audit": view_audit,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """How far the chain was walked."""
+
+    seq: int
+    head: bytes
+    broken: Break | None
+    done: bool
+
+
+def verify_slice(tx: Transaction, start: tuple[int, bytes, int]) -> Slice:
+    """Walk a slice of the audit chain: `start` is (seq, head, how many entries)."""
+    seq, head, limit = start
+    found = tx.rows("select * from audit where seq > ? order by seq limit ?", seq, limit)
+    walked = first_break(seq, head, ((_audit_entry(row), bytes(row[6])) for row in found))
+    if isinstance(walked, Break):
+        return Slice(seq, head, walked, done=True)
+    return Slice(walked[0], walked[1], None, done=len(found) < limit)
+
+
+def audit_mark(tx: Transaction, seq: int) -> bytes | None:
+    """The chain's head at a place."""
+    row = tx.row("select head from audit where seq = ?", seq)
+    return bytes(row[0]) if row else None
+
+
+def _audit_entry(row: tuple[Any, ...]) -> AuditEntry:
+    return AuditEntry(row[0], row[1], row[2], msgpack.unpackb(row[3]), msgpack.unpackb(row[4]), bytes(row[5]))
+
+
+def _entry(row: tuple[Any, ...]) -> JsonObject:
+    entry = _audit_entry(row)
+    return {
+        "seq": entry.seq, "at": entry.at, "event": entry.event, "subject": entry.subject, "detail": entry.detail,
+        "digest": entry.digest.hex(), "head_hash": bytes(row[6]).hex(),
+    }  # fmt: skip
+
+
+def _paged(made: list[JsonObject], view: View) -> Page:
+    if len(made) <= view.limit:
+        return Page(tuple(made))
+    return Page(tuple(made[: view.limit]), str(int(view.after or 0) + view.limit))

@@ -1,0 +1,67 @@
+"""How one daemon runs. Read once, by the command line; handed on in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from runtime_actors.rules.restart import RestartPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Every limit of the runtime that is not the protocol's."""
+
+    live_processes: int = 64
+    open_calls_per_instance: int = 1024
+    open_calls: int = 20_000
+    inbox_messages: int = 4096
+    outbox_deliveries: int = 20_000
+    """Unsettled deliveries of one agent."""
+    group: int = 256
+    """Commands in one transaction."""
+    mailbox: int = 8192
+    """Messages waiting for an actor before its peers are no longer read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failpoint:
+    """A planned fault: at the `hit`-th passing of `point` of `command`, do `action`.
+
+    Points are `before` and `after` (the COMMIT) and `outcome` (which is dropped).
+    """
+
+    command: str
+    point: Literal["before", "after", "outcome"]
+    action: Literal["kill-daemon", "kill-zygote", "kill-worker", "drop"]
+    hit: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConfig:
+    """All that `boot` needs to know."""
+
+    state: Path
+    """The state folder, absolute."""
+    apps: tuple[Path, ...] = ()
+    """Folders whose subfolders are MiniApps, beside the packaged ones."""
+    min_isolation: Literal["strong", "sealed", "partial", "process"] = "process"
+    durability: Literal["power", "process"] = "power"
+    listen: str | None = None
+    """`tcp://127.0.0.1:PORT`, or nothing."""
+    log_format: Literal["text", "json"] = "text"
+    restart: RestartPolicy = RestartPolicy()
+    bounds: Bounds = Bounds()
+    ping_s: float = 1.0
+    start_timeout_s: float = 10.0
+    stop_grace_s: float = 2.0
+    cancel_grace_s: float = 10.0
+    sweep_s: float = 5.0
+    """How often what is due is derived again from the rows."""
+    failpoints: tuple[Failpoint, ...] = field(default=())
+
+    @property
+    def run_folder(self) -> Path:
+        """Where the sockets are. Unix socket paths hold 107 bytes."""
+        return self.state / "run"

@@ -1,0 +1,73 @@
+"""The one envelope of every channel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import StringConstraints, ValidationError
+
+from runtime_actors.contract import codec
+from runtime_actors.contract.base import ConversationId, JsonObject, RequestId, Timestamp, WireModel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MessageType = Annotated[str, StringConstraints(pattern=r"^lineup\.v1(?:\.[a-z_]{1,32}){1,3}$")]
+Traceparent = Annotated[str, StringConstraints(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
+_VERSION: Final = 1
+
+
+class Trace(WireModel):
+    """W3C trace context, section 3.2. It never reaches a MiniApp."""
+
+    traceparent: Traceparent
+
+
+class Envelope(WireModel):
+    """What every frame holds. `type` stands here and never in a body."""
+
+    v: Literal[1] = _VERSION
+    id: RequestId
+    """Chosen by the sender. A request that is sent again keeps it."""
+    type: MessageType
+    conversation_id: ConversationId | None = None
+    sent_at: Timestamp
+    trace: Trace | None = None
+    body: JsonObject
+
+
+def decode(frame: bytes) -> Envelope:
+    """Read one frame.
+
+    Raises:
+        codec.IntakeError: It breaks the intake rule, or is not an envelope.
+
+    """
+    tree = codec.decode(frame)
+    try:
+        return Envelope.model_validate(tree)
+    except ValidationError as error:
+        raise codec.IntakeError(codec.MESSAGE_INVALID, f"not an envelope: {describe(error)}") from None
+
+
+def encode(  # noqa: PLR0913 - these are the envelope's fields
+    kind: str, body: WireModel | Mapping[str, Any], *, id: str, sent_at: str, conversation_id: str | None = None  # noqa: A002
+) -> bytes:
+    """One frame, in canonical form."""
+    tree: JsonObject = {
+        "v": _VERSION,
+        "id": id,
+        "type": kind,
+        "sent_at": sent_at,
+        "body": body.to_wire() if isinstance(body, WireModel) else dict(body),
+    }
+    if conversation_id is not None:
+        tree["conversation_id"] = conversation_id
+    return codec.encode(tree)
+
+
+def describe(error: ValidationError) -> str:
+    """The first fault of a model, as a path and a reason, without the value that was sent."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    path = "/".join(str(part) for part in first["loc"])
+    return f"{path or '(root)'}: {first['msg']}"

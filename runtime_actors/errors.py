@@ -1,0 +1,55 @@
+"""What the runtime raises. What it merely refuses is a `Rejection`.
+
+RuntimeActorsError
+├── IllegalTransition        we moved a record as its table forbids: a bug here
+├── AppRefused               a MiniApp's folder cannot be registered; says what and where
+├── DaemonRunning            another daemon holds the state folder (exit code 3)
+├── IsolationTooWeak         the demanded isolation cannot be had here (exit code 4)
+├── StoreUnusable            the store cannot be trusted or opened (exit code 5)
+├── ZygoteLost               the process that forks workers is gone
+└── GaveUp                   an actor failed too often, or is stuck (exit code 6)
+
+`contract.codec.IntakeError` and `channel.zmtp.PeerProtocolError` are what a peer got wrong.
+"""
+
+from __future__ import annotations
+
+
+class RuntimeActorsError(Exception):
+    """Base of all that the runtime raises by itself."""
+
+
+class IllegalTransition(RuntimeActorsError):  # noqa: N818 - names what happened
+    """A record was moved as its table forbids."""
+
+
+class AppRefused(RuntimeActorsError):  # noqa: N818
+    """A MiniApp's folder cannot be registered.
+
+    `faults` are (JSON pointer into the manifest, reason).
+    """
+
+    def __init__(self, folder: str, faults: list[tuple[str, str]]) -> None:
+        super().__init__(f"{folder}: " + "; ".join(f"{path or '/'}: {reason}" for path, reason in faults))
+        self.folder = folder
+        self.faults = faults
+
+
+class DaemonRunning(RuntimeActorsError):  # noqa: N818
+    """Another daemon holds the state folder."""
+
+
+class IsolationTooWeak(RuntimeActorsError):  # noqa: N818
+    """The demanded isolation cannot be had here."""
+
+
+class StoreUnusable(RuntimeActorsError):  # noqa: N818
+    """The store cannot be opened, or what it holds cannot be trusted."""
+
+
+class ZygoteLost(RuntimeActorsError):  # noqa: N818
+    """The process that forks workers is gone."""
+
+
+class GaveUp(RuntimeActorsError):  # noqa: N818
+    """An actor failed too often, or is stuck."""

@@ -1,0 +1,1 @@
+"""Where agents, hosts and operators connect."""

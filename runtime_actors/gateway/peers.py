@@ -1,0 +1,69 @@
+"""Who is connected to which door, and what they may say there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from runtime_actors.contract import agent as a
+from runtime_actors.contract import tools
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from runtime_actors.contract.base import WireModel
+
+Role = Literal["agent", "host", "control"]
+
+AGENT: Final[Mapping[str, type[WireModel]]] = {
+    "lineup.v1.agent.attach": a.AgentAttach,
+    "lineup.v1.agent.relay": a.AgentRelay,
+    "lineup.v1.tool.invoke": tools.ToolInvoke,
+    "lineup.v1.tool.cancel": tools.ToolCancel,
+    "lineup.v1.tool.get": tools.ToolGet,
+    "lineup.v1.message": a.AgentMessage,
+    "lineup.v1.delivery.ack": a.DeliveryAck,
+    "lineup.v1.inventory.get": a.InventoryGet,
+    "lineup.v1.audit.get": a.AuditGet,
+    "lineup.v1.ping": a.Ping,
+}
+HOST: Final[Mapping[str, type[WireModel]]] = {
+    "lineup.v1.host.attach": a.HostAttach,
+    "lineup.v1.control.query": a.Query,
+    "lineup.v1.ping": a.Ping,
+}
+CONTROL: Final[Mapping[str, type[WireModel]]] = {
+    "lineup.v1.control.query": a.Query,
+    "lineup.v1.control.kill": a.Kill,
+    "lineup.v1.control.switch": a.Switch,
+    "lineup.v1.control.add_agent": a.AddAgent,
+    "lineup.v1.control.backup": a.Backup,
+    "lineup.v1.control.verify_audit": a.VerifyAudit,
+    "lineup.v1.control.shutdown": a.Shutdown,
+    "lineup.v1.ping": a.Ping,
+}
+ROLES: Final[Mapping[str, Mapping[str, type[WireModel]]]] = {"agent": AGENT, "host": HOST, "control": CONTROL}
+OLD_FORM: Final = "lineup.v1.tool.call"
+NEEDS_CONVERSATION: Final = frozenset(
+    {"lineup.v1.tool.invoke", "lineup.v1.tool.cancel", "lineup.v1.tool.get", "lineup.v1.message"}
+)
+BEFORE_ATTACH: Final = frozenset({"lineup.v1.agent.attach", "lineup.v1.agent.relay", "lineup.v1.host.attach", "lineup.v1.ping"})
+HOST_LISTINGS: Final = frozenset({"focus", "ps", "apps"})
+
+
+@dataclass(slots=True)
+class Peer:
+    """One connection to a door."""
+
+    number: int
+    role: Role
+    agent_id: str | None = None
+    """Set while attached."""
+    proven: str | None = None
+    """The agent that the connection itself proves (CURVE)."""
+    attached: bool = False
+
+    @property
+    def who(self) -> str:
+        """For the audit log."""
+        return self.agent_id or f"{self.role}-door"

@@ -1,0 +1,1 @@
+"""Owns instances and focus."""

@@ -1,0 +1,1 @@
+"""Sends what was committed, until acknowledged."""

@@ -1,0 +1,1 @@
+"""Typed access to rows, on the connection it is handed."""

@@ -1,0 +1,142 @@
+"""Rows of calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from runtime_actors.contract.tools import CallState, CallStatus, Failure, MiniAppToolCall, ToolProgressReport
+from runtime_actors.rules.calls import FINAL, CallKey, CallRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runtime_actors.records.transaction import Transaction
+
+_COLUMNS: Final = tuple(CallRecord.__dataclass_fields__)
+_SELECT: Final = f"select {', '.join(_COLUMNS)} from calls"  # noqa: S608 - our own column names
+_INSERT: Final = f"insert into calls ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
+_CHANGING: Final = (
+    "status", "result", "error_code", "failure", "progress", "cancel_requested", "crashes", "refused_outputs",
+    "deadline_boot_s", "due_boot_s", "updated_at",
+)  # fmt: skip
+_UPDATE: Final = f"update calls set {', '.join(f'{name} = ?' for name in _CHANGING)} where seq = ?"  # noqa: S608
+
+
+def find(tx: Transaction, key: CallKey) -> CallRecord | None:
+    """By name."""
+    return _record(
+        tx.row(
+            f"{_SELECT} where agent_id = ? and conversation_id = ? and call_id = ?",
+            key.agent_id, key.conversation_id, key.call_id,
+        )
+    )  # fmt: skip
+
+
+def of_instance(tx: Transaction, instance_id: str, call_id: str) -> CallRecord | None:
+    """A call that was given to this instance: another instance's is not found."""
+    return _record(tx.row(f"{_SELECT} where instance_id = ? and call_id = ? order by seq desc limit 1", instance_id, call_id))
+
+
+def open_of_instance(tx: Transaction, instance_id: str) -> list[CallRecord]:
+    """Calls of an instance that are not final, oldest first."""
+    rows = tx.rows(f"{_SELECT} where instance_id = ? and due_boot_s is not null order by seq", instance_id)
+    return [_made(row) for row in rows]
+
+
+def count_open_of_instance(tx: Transaction, instance_id: str) -> int:
+    """How many calls of an instance are not final."""
+    row = tx.row("select count(*) from calls where instance_id = ? and due_boot_s is not null", instance_id)
+    return int(row[0]) if row else 0
+
+
+def every_open(tx: Transaction) -> Iterator[CallRecord]:
+    """All calls that are not final, oldest first."""
+    for row in tx.rows(f"{_SELECT} where due_boot_s is not null order by seq"):
+        yield _made(row)
+
+
+def due(tx: Transaction, limit: int) -> list[CallRecord]:
+    """Calls whose deadline or grace has passed, the longest overdue first."""
+    rows = tx.rows(
+        f"{_SELECT} where due_boot_s is not null and due_boot_s <= ? order by due_boot_s limit ?", tx.moment.boot_s, limit
+    )
+    return [_made(row) for row in rows]
+
+
+def next_due(tx: Transaction) -> float | None:
+    """When, on CLOCK_BOOTTIME, the next call is due."""
+    row = tx.row("select min(due_boot_s) from calls where due_boot_s is not null")
+    return row[0] if row else None
+
+
+def add(tx: Transaction, call: CallRecord) -> int:
+    """Insert; `call.seq` is ignored and the one given is returned."""
+    values = [getattr(call, name) for name in _COLUMNS]
+    values[0] = None
+    row = tx.sql.execute(_INSERT, values)
+    tx.sql.execute("update counters set value = value + 1 where name = 'open_calls'")
+    return int(row.lastrowid or 0)
+
+
+def save(tx: Transaction, before: CallRecord, after: CallRecord) -> None:
+    """Write what can change."""
+    tx.sql.execute(_UPDATE, (*(getattr(after, name) for name in _CHANGING), after.seq))
+    if after.status in FINAL and before.status not in FINAL:
+        tx.sql.execute("update counters set value = value - 1 where name = 'open_calls'")
+
+
+def count_open(tx: Transaction) -> int:
+    """How many calls are not final."""
+    row = tx.row("select value from counters where name = 'open_calls'")
+    return int(row[0]) if row else 0
+
+
+def state(call: CallRecord) -> CallState:
+    """As its agent sees it."""
+    return CallState(
+        call_id=call.call_id,
+        tool_id=call.tool_id,
+        inventory_revision=call.inventory_revision,
+        app_scope=call.app_scope,
+        instance_id=call.instance_id,
+        conversation_id=call.conversation_id,
+        status=call.status,
+        cancel_requested=call.cancel_requested,
+        progress=_progress(call),
+        result=None if call.result is None else msgpack.unpackb(call.result),
+        error_code=call.error_code,
+        failure=None if call.failure is None else Failure.model_validate(msgpack.unpackb(call.failure)),
+        created_at=call.created_at,
+        updated_at=call.updated_at,
+    )
+
+
+def for_app(call: CallRecord) -> MiniAppToolCall:
+    """As its MiniApp sees it."""
+    return MiniAppToolCall(
+        call_id=call.call_id,
+        tool_id=call.tool_id,
+        input=msgpack.unpackb(call.input),
+        status=call.status,
+        cancel_requested=call.cancel_requested,
+        progress=_progress(call),
+        created_at=call.created_at,
+    )
+
+
+def _progress(call: CallRecord) -> ToolProgressReport | None:
+    return None if call.progress is None else ToolProgressReport.model_validate(msgpack.unpackb(call.progress))
+
+
+def _record(row: tuple[Any, ...] | None) -> CallRecord | None:
+    return None if row is None else _made(row)
+
+
+def _made(row: tuple[Any, ...]) -> CallRecord:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["status"] = CallStatus(values["status"])
+    values["cancel_requested"] = bool(values["cancel_requested"])
+    values["fails_on_interruption"] = bool(values["fails_on_interruption"])
+    return CallRecord(**values)

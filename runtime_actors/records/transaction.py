@@ -1,0 +1,106 @@
+"""What a command is handed: the records as they are, the time, names, and a place for follow-ups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from runtime_actors.contract import codec
+from runtime_actors.contract.base import AuditMark, JsonObject
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+from runtime_actors.rules.audit import AuditEntry, next_head
+
+if TYPE_CHECKING:
+    import sqlite3
+    from datetime import datetime
+
+    from runtime_actors.config import Bounds
+    from runtime_actors.mailbox import Ids, Moment
+    from runtime_actors.rules.flood import FloodMeter
+    from runtime_actors.rules.inventory import Catalogue
+    from runtime_actors.rules.restart import RestartPolicy
+
+
+@dataclass(slots=True)
+class Chain:
+    """The newest place on the audit chain."""
+
+    seq: int
+    head: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What commands need to know of how the daemon runs."""
+
+    catalogue: Catalogue
+    bounds: Bounds
+    restart: RestartPolicy
+    cancel_grace_s: float
+    stop_grace_s: float
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One command's view. Whatever it does is undone if it raises."""
+
+    sql: sqlite3.Connection
+    chain: Chain
+    settings: Settings
+    ids: Ids
+    moment: Moment
+    floods: FloodMeter
+    follow_ups: list[object] = field(default_factory=list)
+    """Left for whom they concern once all is committed. Each can be derived again from the rows."""
+
+    @property
+    def at(self) -> str:
+        """Now, RFC 3339, UTC, milliseconds."""
+        return rfc3339(self.moment.wall)
+
+    def note(self, event: str, *, digest: bytes = b"", detail: JsonObject | None = None, **subject: str | None) -> None:
+        """Append an audit entry; `subject` holds ids."""
+        names = {key: value for key, value in subject.items() if value is not None}
+        entry = AuditEntry(self.chain.seq + 1, self.at, event, names, _plain(detail or {}), digest)
+        head = next_head(self.chain.head, entry)
+        self.sql.execute(
+            "insert into audit values (?, ?, ?, ?, ?, ?, ?)",
+            (entry.seq, entry.at, event, codec.encode(names), codec.encode(entry.detail), digest, head),
+        )
+        self.chain.seq, self.chain.head = entry.seq, head
+
+    def refuse(self, event: str, code: RejectionCode, detail: str, *, who: str, **subject: str | None) -> Rejection:
+        """Refuse: an audit entry (or a count, in a flood), and nothing else. `who` is the agent or instance refused."""
+        if self.floods.wants_entry((who, code), self.moment.boot_s):
+            self.note(event, detail={"code": code}, who=who, **subject)
+        return Rejection(code=code, detail=detail)
+
+    def mark(self) -> AuditMark:
+        """Where the chain is after what was noted so far."""
+        return AuditMark(audit_seq=self.chain.seq, head_hash=self.chain.head.hex())
+
+    def row(self, sql: str, *arguments: object) -> tuple[Any, ...] | None:
+        """The first row, or None."""
+        found: tuple[Any, ...] | None = self.sql.execute(sql, arguments).fetchone()
+        return found
+
+    def rows(self, sql: str, *arguments: object) -> list[tuple[Any, ...]]:
+        """All rows; queries carry their own limit."""
+        return self.sql.execute(sql, arguments).fetchall()
+
+
+def _plain(detail: JsonObject) -> JsonObject:
+    """Statuses and codes as the strings they are."""
+    return {
+        key: [str(one) if isinstance(one, str) else one for one in value]
+        if isinstance(value, list)
+        else str(value)
+        if isinstance(value, str)
+        else value
+        for key, value in detail.items()
+    }
+
+
+def rfc3339(wall: datetime) -> str:
+    """As every record and envelope spells it: UTC, milliseconds."""
+    return wall.isoformat(timespec="milliseconds").replace("+00:00", "Z")

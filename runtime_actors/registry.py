@@ -1,0 +1,93 @@
+"""Reads MiniApp folders: which may be registered, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import miniapps
+from runtime_actors.contract import codec
+from runtime_actors.errors import AppRefused
+from runtime_actors.rules import inventory
+from runtime_actors.rules.inventory import Catalogue
+from runtime_actors.rules.registration import RegisteredApp, register, without_twins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+logger = logging.getLogger(__name__)
+
+MANIFEST: Final = "manifest.json"
+MAX_MANIFEST_BYTES: Final = 1024 * 1024
+
+
+def read_app(folder: Path, *, packaged: bool = False) -> RegisteredApp:
+    """Read and check one MiniApp.
+
+    Raises:
+        AppRefused: With everything that is wrong with it.
+
+    """
+    path = folder / MANIFEST
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_MANIFEST_BYTES + 1)
+        if len(text) > MAX_MANIFEST_BYTES:
+            raise AppRefused(str(folder), [("", f"{MANIFEST} is larger than {MAX_MANIFEST_BYTES} bytes")])
+        raw = json.loads(text, object_pairs_hook=_unique)
+        codec.check({"manifest": raw})
+    except OSError as error:
+        raise AppRefused(str(folder), [("", f"{MANIFEST} cannot be read: {error.strerror}")]) from None
+    except (ValueError, RecursionError) as error:
+        raise AppRefused(str(folder), [("", f"{MANIFEST}: {error}")]) from None
+    if not (folder / "app.py").is_file():
+        raise AppRefused(str(folder), [("", "there is no app.py")])
+    found = register(raw, str(folder.resolve()), packaged=packaged)
+    if isinstance(found, RegisteredApp):
+        return found
+    raise AppRefused(str(folder), found)
+
+
+def load(folders: Iterable[Path]) -> tuple[Catalogue, list[AppRefused]]:
+    """The packaged apps and those in `folders`, each of which holds one MiniApp or has MiniApps as subfolders."""
+    apps, refused = [], []
+    packaged = Path(miniapps.__file__).parent
+    places = [(one, True) for one in _apps_in(packaged)] + [(one, False) for top in folders for one in _apps_in(top)]
+    for folder, is_packaged in places:
+        try:
+            apps.append(read_app(folder, packaged=is_packaged))
+        except AppRefused as error:
+            refused.append(error)
+    kept, twins = without_twins(apps)
+    refused += [AppRefused(twin.folder, [("/app_scope", f"'{twin.manifest.app_scope}' is taken by another app")]) for twin in twins]
+    while (too_large := _overflow(kept)) is not None:
+        kept.remove(too_large)
+        refused.append(AppRefused(too_large.folder, [("/tools", "with its tools the inventory would not fit one frame")]))
+    return Catalogue.of(kept), refused
+
+
+def _apps_in(top: Path) -> list[Path]:
+    if (top / MANIFEST).exists():
+        return [top]
+    if not top.is_dir():
+        return [top]  # read_app says what is wrong
+    return sorted(one for one in top.iterdir() if one.is_dir() and (one / MANIFEST).exists())
+
+
+def _overflow(apps: list[RegisteredApp]) -> RegisteredApp | None:
+    """The last app, if together they make an inventory that does not fit a frame with its envelope."""
+    try:
+        codec.encode({"envelope": {"body": inventory.build(Catalogue.of(apps), frozenset()).wire.to_wire()}, "room": "x" * 1024})
+    except codec.IntakeError:
+        return apps[-1]
+    return None
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        detail = "a key stands there twice"
+        raise ValueError(detail)
+    return found

@@ -1,0 +1,1 @@
+"""Owns calls: lets them in, checks what MiniApps report."""

@@ -1,0 +1,37 @@
+"""The ladder: may this invocation become a call? The first rung that fails answers (docs/protocol.md, section 4.3).
+
+The rungs here need no record; those that do (known call, conversation, permission, instance, bounds) are climbed inside the
+transaction by `commands.calls.admit`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+
+if TYPE_CHECKING:
+    from runtime_actors.contract.tools import ToolInvoke
+    from runtime_actors.rules.inventory import Catalogue, Inventory
+
+
+def verdict(invoke: ToolInvoke, catalogue: Catalogue, inventory: Inventory) -> Rejection | None:
+    """Revision, advertised, enabled, input: the first that does not hold, or None."""
+    if invoke.inventory_revision != inventory.revision:
+        return Rejection(
+            code=RejectionCode.INVENTORY_REVISION_MISMATCH,
+            detail=f"the inventory is at {inventory.revision}; choose the tool from that one and invoke again",
+        )
+    tool = catalogue.tools.get(invoke.tool_id)
+    if tool is None:
+        return Rejection(code=RejectionCode.TOOL_NOT_ADVERTISED, detail="no such tool in the inventory")
+    scope = tool.descriptor.target.app_scope
+    if inventory.disabled & {("app", scope), ("tool", invoke.tool_id)}:
+        return Rejection(code=RejectionCode.APP_DISABLED, detail=f"{invoke.tool_id} or its app is switched off")
+    fault = tool.input_schema.find_fault(invoke.input)
+    if fault is not None:
+        return Rejection(
+            code=RejectionCode.TOOL_INPUT_INVALID,
+            detail=f"input of {invoke.tool_id} breaks '{fault.keyword}' at {fault.path or '/'}",
+        )
+    return None

@@ -1,0 +1,169 @@
+"""The life of a tool call.
+
+Every status change in the runtime goes through `advance`, and every legal one is a cell of `TRANSITIONS`: to see what
+can happen to a call, read the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+from runtime_actors.contract.tools import CallStatus
+from runtime_actors.errors import IllegalTransition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_CRASHES: Final = 3
+"""Unexpected deaths of the process that had the call, after which it is given up (design section 9.4)."""
+MAX_REFUSED_OUTPUTS: Final = 3
+"""Invalid results after which a call fails (design section 5)."""
+
+
+class CallEvent(StrEnum):
+    """What can happen to a call."""
+
+    ADMITTED = "admitted"
+    DECLINED = "declined"
+    QUEUED = "queued"
+    ACCEPTED = "accepted"
+    REDELIVERED = "redelivered"
+    CANCEL_REQUESTED = "cancel_requested"
+    PROGRESSED = "progressed"
+    WORKER_LOST = "worker_lost"
+    OUTPUT_REFUSED = "output_refused"
+    RESULT_SUBMITTED = "result_submitted"
+    RECORDED = "recorded"
+    APP_FAILED = "app_failed"
+    APP_CANCELLED = "app_cancelled"
+    GRACE_PASSED = "grace_passed"
+    DEADLINE_PASSED = "deadline_passed"
+    GIVEN_UP = "given_up"
+
+
+_S, _E = CallStatus, CallEvent
+
+# What may end any call that has no result yet.
+_CUT_SHORT: Final = {
+    _E.APP_FAILED: _S.FAILED,
+    _E.APP_CANCELLED: _S.CANCELLED,
+    _E.GRACE_PASSED: _S.CANCELLED,
+    _E.DEADLINE_PASSED: _S.EXPIRED,
+    _E.GIVEN_UP: _S.FAILED,
+}
+
+TRANSITIONS: Final[Mapping[CallStatus, Mapping[CallEvent, CallStatus]]] = {
+    # May wait here for the person's yes. A wish to cancel is a field of the record: it changes no status.
+    _S.RECEIVED: {_E.ADMITTED: _S.ROUTING, _E.DECLINED: _S.REJECTED, _E.CANCEL_REQUESTED: _S.RECEIVED} | _CUT_SHORT,
+    _S.ROUTING: {_E.QUEUED: _S.WAITING_FOR_APP, _E.CANCEL_REQUESTED: _S.ROUTING} | _CUT_SHORT,
+    _S.WAITING_FOR_APP: {
+        _E.ACCEPTED: _S.RUNNING,
+        _E.REDELIVERED: _S.WAITING_FOR_APP,
+        _E.CANCEL_REQUESTED: _S.WAITING_FOR_APP,
+        _E.WORKER_LOST: _S.WAITING_FOR_APP,  # it had the call, but never said so
+    }
+    | _CUT_SHORT,
+    _S.RUNNING: {
+        _E.PROGRESSED: _S.RUNNING,
+        _E.CANCEL_REQUESTED: _S.RUNNING,
+        _E.OUTPUT_REFUSED: _S.RUNNING,
+        _E.WORKER_LOST: _S.WAITING_FOR_APP,
+        _E.RESULT_SUBMITTED: _S.SUBMITTED,
+    }
+    | _CUT_SHORT,
+    # Once submitted, a late cancel must not undo a result.
+    _S.SUBMITTED: {_E.RECORDED: _S.COMPLETED},
+    _S.COMPLETED: {},
+    _S.FAILED: {},
+    _S.CANCELLED: {},
+    _S.EXPIRED: {},
+    _S.REJECTED: {},
+}
+
+FINAL: Final = frozenset(status for status, row in TRANSITIONS.items() if not row)
+
+
+@dataclass(frozen=True, slots=True)
+class CallKey:
+    """What names a call: ids are scoped by agent and conversation."""
+
+    agent_id: str
+    conversation_id: str
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """RuntimeToolCallRecord of the seed (section 3.2), and what the runtime keeps beside it."""
+
+    seq: int
+    """Order of admission."""
+    agent_id: str
+    conversation_id: str
+    call_id: str
+    tool_id: str
+    inventory_revision: str
+    app_scope: str
+    instance_id: str | None
+    status: CallStatus
+    input: bytes
+    """Canonical, as are `result`, `failure` and `progress`."""
+    digest: bytes
+    """SHA-256 of the canonical body of the invocation."""
+    result: bytes | None = None
+    error_code: str | None = None
+    failure: bytes | None = None
+    progress: bytes | None = None
+    cancel_requested: bool = False
+    crashes: int = 0
+    refused_outputs: str = ""
+    """Ids of the requests whose result was invalid, a blank between them: a repeated request counts once."""
+    fails_on_interruption: bool = False
+    handling: str
+    fronted_over: str | None = None
+    """The instance that was in front before this call took the front, to be restored at its end; "" for none."""
+    deadline_boot_s: float
+    """CLOCK_BOOTTIME of the machine's boot in force; moved by recovery after a reboot."""
+    deadline_wall_s: float
+    due_boot_s: float | None
+    """When the next thing is due: deadline, or the end of a cancel's grace. None exactly when the call is final."""
+    created_at: str
+    updated_at: str
+
+    @property
+    def key(self) -> CallKey:
+        """Its name."""
+        return CallKey(self.agent_id, self.conversation_id, self.call_id)
+
+
+def advance(call: CallRecord, event: CallEvent, *, at: str) -> CallRecord | Rejection:
+    """Apply `event` to `call`; `at` is RFC 3339.
+
+    Senders can be late, so an event that does not fit is refused, not raised.
+    """
+    if call.status in FINAL:
+        return Rejection(code=RejectionCode.CALL_ALREADY_FINAL, detail=f"call {call.call_id} is already {call.status}")
+    status = TRANSITIONS[call.status].get(event)
+    if status is None:
+        return Rejection(
+            code=RejectionCode.CALL_NOT_READY, detail=f"call {call.call_id} is {call.status} and cannot take {event}"
+        )
+    due = None if status in FINAL else call.due_boot_s
+    # A clock that was set back must not make a record older than it is.
+    return replace(call, status=status, due_boot_s=due, updated_at=max(at, call.updated_at))
+
+
+def must_advance(call: CallRecord, event: CallEvent, *, at: str) -> CallRecord:
+    """Apply an event of the runtime's own.
+
+    Raises:
+        IllegalTransition: The table has no such cell: a bug here.
+
+    """
+    moved = advance(call, event, at=at)
+    if isinstance(moved, Rejection):
+        raise IllegalTransition(moved.detail)
+    return moved

@@ -1,0 +1,118 @@
+"""May a MiniApp be registered? Everything that can be wrong with a manifest is found here, with its path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from runtime_actors.contract.json_schema import Schema, SchemaRefused, compile_schema
+from runtime_actors.contract.manifest import MiniAppManifest, ToolDescriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+RUNTIME_VERSION: Final = "0.1.0"
+SYSTEM_SCOPES: Final = frozenset({"chat"})
+"""Packaged apps that may be `kind: system`."""
+
+Fault = tuple[str, str]
+"""JSON pointer into the manifest, and what is wrong there."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTool:
+    """A tool whose schemas are compiled."""
+
+    descriptor: ToolDescriptor
+    input_schema: Schema
+    output_schema: Schema
+    fails_on_interruption: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredApp:
+    """A MiniApp that may run."""
+
+    manifest: MiniAppManifest
+    folder: str
+    """Absolute."""
+    tools: Mapping[str, RegisteredTool]
+
+
+def register(raw: object, folder: str, *, packaged: bool) -> RegisteredApp | list[Fault]:
+    """Check a manifest and compile it, or say everything that is wrong with it."""
+    try:
+        manifest = MiniAppManifest.model_validate(raw)
+    except ValidationError as error:
+        return [("/" + "/".join(str(part) for part in one["loc"]), one["msg"]) for one in error.errors(include_url=False)]
+    faults = _app_faults(manifest, packaged=packaged)
+    tools = {}
+    for index, descriptor in enumerate(manifest.tools):
+        at = f"/tools/{index}"
+        faults += _tool_faults(manifest, descriptor, at)
+        schemas = []
+        for name, source in (("input_schema", descriptor.input_schema), ("output_schema", descriptor.output_schema)):
+            try:
+                schemas.append(compile_schema(source))
+            except SchemaRefused as refused:
+                faults.append((f"{at}/{name}{refused.path}", refused.reason))
+        if len(schemas) == 2:  # noqa: PLR2004 - input and output
+            fails = manifest.extensions.on_interruption.get(descriptor.id) == "fail"
+            tools[descriptor.id] = RegisteredTool(descriptor, *schemas, fails_on_interruption=fails)
+    return faults or RegisteredApp(manifest, folder, tools)
+
+
+def _app_faults(manifest: MiniAppManifest, *, packaged: bool) -> list[Fault]:
+    faults = []
+    if manifest.kind == "system" and not (packaged and manifest.app_scope in SYSTEM_SCOPES):
+        faults.append(("/kind", "only the packaged chat may be 'system'; use 'bundled-reference'"))
+    if _ordered(manifest.host.min_version) > _ordered(RUNTIME_VERSION):
+        faults.append(("/host/min_version", f"needs a newer runtime; this is {RUNTIME_VERSION}"))
+    ids = [tool.id for tool in manifest.tools]
+    faults += [(f"/tools/{at}/id", f"'{one}' is there twice") for at, one in enumerate(ids) if one in ids[:at]]
+    faults += [
+        (f"/extensions/on_interruption/{one}", "no such tool") for one in manifest.extensions.on_interruption if one not in ids
+    ]
+    return faults
+
+
+def _tool_faults(manifest: MiniAppManifest, tool: ToolDescriptor, at: str) -> list[Fault]:
+    faults = []
+    target = tool.target
+    if not tool.id.startswith(f"{manifest.app_scope}."):
+        faults.append((f"{at}/id", f"must start with '{manifest.app_scope}.'"))
+    if target.app_scope != manifest.app_scope:
+        faults.append((f"{at}/target/app_scope", f"must be '{manifest.app_scope}'"))
+    faults += [
+        (f"{at}/permissions/{index}", "is not among requested_capabilities")
+        for index, one in enumerate(tool.permissions)
+        if one not in manifest.requested_capabilities
+    ]
+    if tool.handling == "interactive":
+        faults.append((f"{at}/handling", "'interactive' is kept for the runtime's own notice, choice, confirm and input"))
+    takes_front = tool.handling in {"launch", "foreground"}
+    if takes_front and not target.requires_foreground:
+        faults.append((f"{at}/target/requires_foreground", f"must be true: '{tool.handling}' takes the front"))
+    if tool.handling == "direct" and target.requires_foreground:
+        faults.append((f"{at}/target/requires_foreground", "must be false: 'direct' leaves the focus alone"))
+    if target.restore_previous_focus and not target.requires_foreground:
+        faults.append((f"{at}/target/restore_previous_focus", "must be false: this tool never takes the front"))
+    return faults
+
+
+def without_twins(apps: Iterable[RegisteredApp]) -> tuple[list[RegisteredApp], list[RegisteredApp]]:
+    """Those with a scope of their own, and those whose scope an earlier one already has."""
+    kept: dict[str, RegisteredApp] = {}
+    twins = []
+    for app in apps:
+        if app.manifest.app_scope in kept:
+            twins.append(app)
+        else:
+            kept[app.manifest.app_scope] = app
+    return list(kept.values()), twins
+
+
+def _ordered(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("-")[0].split("+")[0].split("."))

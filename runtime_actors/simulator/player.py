@@ -1,0 +1,322 @@
+"""Plays scenarios: each step in turn, until one does not end as it should."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from runtime_actors.client import (
+    AgentSession,
+    ClientError,
+    DoorClient,
+    NoAnswer,
+    Refused,
+    SessionEvent,
+    door_of,
+    parsed,
+    read_token,
+)
+from runtime_actors.contract.agent import Done, Kill, Query, Rows, Switch, VerifyAudit
+from runtime_actors.contract.base import JsonObject
+from runtime_actors.contract.tools import CallState, ToolState
+from runtime_actors.simulator.agent import KnownCall, SimulatedAgent
+from runtime_actors.simulator.processes import end_process, signal_number
+from runtime_actors.simulator.steps import (
+    AuditStep,
+    CallStep,
+    CancelStep,
+    ExpectStep,
+    FinishStep,
+    KillStep,
+    LeaveStep,
+    RepeatStep,
+    SayStep,
+    Step,
+    SwitchStep,
+    WaitStep,
+)
+
+_ACCEPTED: Final = "accepted"
+_REPEATED: Final = "repeated"
+_LOOK_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What became of a step."""
+
+    number: int
+    """From 1, in the order played."""
+    step: Step
+    ok: bool
+    detail: str
+    """One line for a person; it may hold text of apps, so it is neutralised before it is shown."""
+    took_s: float
+    data: JsonObject = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "step": self.number,
+            "do": self.step.do,
+            "ok": self.ok,
+            "detail": self.detail,
+            "took_s": round(self.took_s, 3),
+            "data": self.data,
+        }
+
+
+class _Unmet(Exception):
+    """A step did not end as it should."""
+
+
+_Said = tuple[str, JsonObject]
+
+
+class Player:
+    """Plays steps as any number of agents, each with a session of its own."""
+
+    def __init__(self, state: Path, *, on_event: Callable[[str, SessionEvent], None] | None = None) -> None:
+        """Play against the daemon of `state`; `on_event` hears what arrives for which agent."""
+        self._state = state
+        self._on_event = on_event
+        self._agents: dict[str, SimulatedAgent] = {}
+        self._left: dict[str, dict[tuple[str, str], KnownCall]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for agent in self._agents.values():
+            agent.session.close()
+
+    @property
+    def calls(self) -> dict[tuple[str, str, str], KnownCall]:
+        """Every call of the scenario, by agent, conversation and call id."""
+        of_agents = {name: agent.calls for name, agent in self._agents.items()} | self._left
+        return {(name, *key): known for name, calls in of_agents.items() for key, known in calls.items()}
+
+    def play(self, steps: Iterable[Step]) -> Iterator[StepResult]:
+        """Play until the end or the first step that fails, which is the last that is yielded."""
+        for number, step in enumerate(steps, start=1):
+            began = time.monotonic()
+            ok, data = True, JsonObject()
+            try:
+                detail, data = self._play(step)
+            except _Unmet as unmet:
+                ok, detail = False, str(unmet)
+            except (ClientError, ValueError) as error:
+                ok, detail = False, str(error)
+            yield StepResult(number, step, ok, detail, time.monotonic() - began, data)
+            if not ok:
+                return
+
+    def _play(self, step: Step) -> _Said:  # noqa: C901 - one case a step
+        match step:
+            case CallStep():
+                return self._call(step)
+            case RepeatStep():
+                agent = self._agent(step.as_)
+                if (step.conversation, step.call_id) not in agent.calls:
+                    raise _Unmet(f"no earlier step made call {step.call_id}")
+                return _answered(step.answer, lambda: agent.repeat(step.conversation, step.call_id, step.timeout_s))
+            case CancelStep():
+                agent = self._agent(step.as_)
+                return _answered(
+                    step.answer,
+                    lambda: agent.cancel(step.conversation, step.call_id, reason=step.reason, timeout_s=step.timeout_s),
+                )
+            case SayStep():
+                return self._say(step)
+            case WaitStep():
+                return self._wait(step)
+            case ExpectStep():
+                return self._expect(step)
+            case FinishStep():
+                return self._finish(step)
+            case KillStep():
+                return self._kill(step)
+            case LeaveStep():
+                return self._leave(step)
+            case SwitchStep():
+                body = Switch(kind=step.kind, name=step.name, enabled=step.enabled)
+                self._control("lineup.v1.control.switch", body, step.timeout_s)
+                return f"{step.kind} {step.name} is switched {'on' if step.enabled else 'off'}", {}
+            case AuditStep():
+                data = self._control("lineup.v1.control.verify_audit", VerifyAudit(), step.timeout_s).data
+                return f"the chain of {data.get('entries')} entries holds", data
+
+    # --- steps ---
+
+    def _call(self, step: CallStep) -> _Said:
+        agent = self._agent(step.as_)
+        return _answered(
+            step.answer,
+            lambda: agent.invoke(
+                step.tool,
+                step.input,
+                conversation_id=step.conversation,
+                call_id=step.call_id,
+                revision=step.revision,
+                timeout_s=step.timeout_s,
+            ),
+        )
+
+    def _say(self, step: SayStep) -> _Said:
+        try:
+            receipt = self._agent(step.as_).say(
+                step.text,
+                conversation_id=step.conversation,
+                app_scope=step.to,
+                data=step.data,
+                message_id=step.message_id,
+                timeout_s=step.timeout_s,
+            )
+        except Refused as refused:
+            return _compare(step.answer, refused.code, refused.detail, refused.rejected.to_wire())
+        came = _REPEATED if receipt.repeated else _ACCEPTED
+        return _compare(step.answer, came, f"message {receipt.message_id}", receipt.to_wire())
+
+    def _wait(self, step: WaitStep) -> _Said:
+        wanted = step.status if isinstance(step.status, tuple) else (step.status,) if step.status else None
+
+        def is_wanted(known: KnownCall) -> bool:
+            if step.progress is not None and not _holds(known.state.progress, step.progress):
+                return False
+            return known.state.status in wanted if wanted else step.progress is not None or known.is_final
+
+        agent = self._agent(step.as_)
+        try:
+            known = agent.wait(step.conversation, step.call_id, is_wanted, step.timeout_s)
+        except NoAnswer:
+            now = agent.calls.get((step.conversation, step.call_id))
+            raise _Unmet(f"after {step.timeout_s:g} s the call is {now.state.status if now else 'unknown'}") from None
+        return _told(known.state)
+
+    def _expect(self, step: ExpectStep) -> _Said:
+        state = self._agent(step.as_).get(step.conversation, step.call_id, step.timeout_s).call
+        named = {"status", "result", "error_code", "cancel_requested"} & step.model_fields_set
+        for name in sorted(named):
+            wanted, got = getattr(step, name), getattr(state, name)
+            if wanted != got:
+                raise _Unmet(f"{name} is {got!r}, expected {wanted!r}")
+        return _told(state)
+
+    def _finish(self, step: FinishStep) -> _Said:
+        deadline = time.monotonic() + step.timeout_s
+        for name in self._left:
+            self._agent(name)
+        for agent in self._agents.values():
+            for conversation, call_id in tuple(agent.calls):
+                left_s = max(0.0, deadline - time.monotonic())
+                agent.wait(conversation, call_id, lambda known: known.is_final and len(known.results) > 0, left_s)
+        twice = [key for key, known in self.calls.items() if len(known.results) != 1]
+        if twice:
+            raise _Unmet(f"more than one result was delivered for {', '.join(call_id for *_, call_id in twice)}")
+        counts: dict[str, int] = {}
+        for known in self.calls.values():
+            counts[known.state.status] = counts.get(known.state.status, 0) + 1
+        told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+        return f"each call ended exactly once: {told}", JsonObject(counts)
+
+    def _leave(self, step: LeaveStep) -> _Said:
+        agent = self._agents.pop(step.as_, None)
+        if agent is None:
+            return "was not attached", {}
+        agent.session.close()
+        self._left[step.as_] = agent.calls
+        return "left; what comes now waits in the outbox", {}
+
+    def _kill(self, step: KillStep) -> _Said:
+        if step.daemon:
+            return self._kill_daemon(step)
+        row = self._instance(step)
+        instance_id = str(row["instance_id"])
+        # With its attempt, so that the order may be repeated and never meets the next process.
+        body = Kill(instance_id=instance_id, attempt_id=row.get("attempt_id"), signal=signal_number(step.signal).name)
+        self._control("lineup.v1.control.kill", body, step.timeout_s)
+        data: JsonObject = {"instance_id": instance_id, "pid": row.get("pid")}
+        return f"{step.signal} sent to {instance_id}, process {row.get('pid')}", data
+
+    def _instance(self, step: KillStep) -> JsonObject:
+        for row in self._rows("ps", step.timeout_s):
+            of_scope = row.get("app_scope") == step.scope and row.get("conversation_id") == step.conversation
+            if row.get("pid") and (row.get("instance_id") == step.instance or (step.instance is None and of_scope)):
+                return row
+        raise _Unmet("no such instance has a process; look with: lineup ps")
+
+    def _kill_daemon(self, step: KillStep) -> _Said:
+        before = self._daemon_pid(step.timeout_s)
+        end_process(before, step.signal)
+        deadline = time.monotonic() + step.timeout_s
+        while time.monotonic() < deadline:
+            try:
+                after = self._daemon_pid(1.0)
+            except ClientError:
+                time.sleep(_LOOK_S)
+                continue
+            if after != before:
+                return f"daemon {before} ended; daemon {after} serves again", {"before": before, "after": after}
+            time.sleep(_LOOK_S)
+        raise _Unmet(f"the daemon did not come back within {step.timeout_s:g} s; was it started with: lineup start?")
+
+    def _daemon_pid(self, timeout_s: float) -> int:
+        for row in self._rows("status", timeout_s):
+            if isinstance(row.get("pid"), int):
+                return int(row["pid"])
+        raise _Unmet("the daemon does not say its process id")
+
+    # --- the doors ---
+
+    def _agent(self, name: str) -> SimulatedAgent:
+        if name not in self._agents:
+            session = AgentSession(door_of(self._state, "agent"), name, read_token(self._state, name))
+            hear = self._on_event
+            agent = SimulatedAgent(session, on_event=None if hear is None else lambda event: hear(name, event))
+            agent.calls = self._left.pop(name, {})
+            self._agents[name] = agent
+            session.attach()
+        return self._agents[name]
+
+    def _control(self, kind: str, body: Kill | Switch | VerifyAudit, timeout_s: float) -> Done:
+        with DoorClient(door_of(self._state, "control")) as client:
+            _, answer = client.request(kind, body, timeout_s=timeout_s)
+        return parsed(Done, answer)
+
+    def _rows(self, what: str, timeout_s: float) -> tuple[JsonObject, ...]:
+        with DoorClient(door_of(self._state, "control")) as client:
+            query = Query.model_validate({"what": what, "limit": 500})
+            _, answer = client.request("lineup.v1.control.query", query, timeout_s=timeout_s)
+        return parsed(Rows, answer).rows
+
+
+def _answered(expected: str, ask: Callable[[], ToolState]) -> _Said:
+    try:
+        answer = ask()
+    except Refused as refused:
+        return _compare(expected, refused.code, refused.detail, refused.rejected.to_wire())
+    came = _REPEATED if answer.repeated else _ACCEPTED
+    told, data = _told(answer.call)
+    return _compare(expected, came, told, data)
+
+
+def _compare(expected: str, came: str, detail: str, data: JsonObject) -> _Said:
+    if came != expected:
+        raise _Unmet(f"expected {expected}, got {came}: {detail}")
+    return f"{came}: {detail}", data
+
+
+def _told(state: CallState) -> _Said:
+    said = f"call {state.call_id} is {state.status}"
+    if state.error_code:
+        said += f" ({state.error_code})"
+    elif state.progress and state.progress.percent is not None and state.result is None:
+        said += f", {state.progress.percent:g} %"
+    return said, state.to_wire()
+
+
+def _holds(progress: object, wanted: JsonObject) -> bool:
+    have = progress.to_wire() if hasattr(progress, "to_wire") else {}
+    return all(have.get(name) == value for name, value in wanted.items())

@@ -1,0 +1,1 @@
+"""What is remembered: one thread, one connection, one writer."""

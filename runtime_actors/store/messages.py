@@ -1,0 +1,45 @@
+"""What the store is told, and what it needs of others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime_actors.contract.base import JsonObject
+    from runtime_actors.contract.rejection import Rejection
+    from runtime_actors.records.transaction import Transaction
+    from runtime_actors.rules.calls import CallKey
+
+A = TypeVar("A")
+O = TypeVar("O")  # noqa: E741 - an outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Generic[A, O]):
+    """Run a rule in the next transaction; `then` gets its outcome after the COMMIT.
+
+    `then` runs on the store's thread: it leaves a message somewhere and returns. The outcome is a `Rejection` with
+    `store_unavailable` when the disk is full, with `internal_error` when the rule raised.
+    """
+
+    rule: Callable[[Transaction, A], O]
+    argument: A
+    then: Callable[[O | Rejection], None] | None = None
+    call_key: CallKey | None = None
+    """The call that ends with `internal_error` if the rule raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy the store to a file that does not exist; calls wait meanwhile. `done` runs on the store's thread."""
+
+    path: str
+    done: Callable[[JsonObject | Rejection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Time to look after the store itself."""

@@ -1,0 +1,110 @@
+"""The schema, step by step. A store of an older version is brought up in one transaction; a newer one is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from runtime_actors.contract.tools import CallStatus
+from runtime_actors.errors import StoreUnusable
+from runtime_actors.rules.instances import LIVE, AttemptState, InstanceState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sqlite_utils import Database
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+_FIRST: Final = f"""
+create table agents (
+    agent_id text primary key, token_hash blob not null, public_key text, last_number integer not null default 0,
+    created_at text not null) strict;
+create table conversations (
+    conversation_id text primary key, agent_id text not null references agents, created_at text not null) strict;
+create table switched_off (kind text not null check (kind in ('app', 'tool')), name text not null,
+    primary key (kind, name)) strict, without rowid;
+create table instances (
+    instance_id text primary key, conversation_id text not null references conversations, app_scope text not null,
+    app_version text not null, state text not null check (state in ({_one_of(InstanceState)})), end_reason text,
+    created_at text not null, updated_at text not null) strict;
+create unique index one_live_instance on instances (conversation_id, app_scope) where state in ({_one_of(sorted(LIVE))});
+create index unfinished_instances on instances (state) where state not in ('closed', 'failed');
+create table focus (conversation_id text primary key references conversations, stack text not null) strict;
+create table attempts (
+    attempt_id text primary key, instance_id text not null references instances,
+    state text not null check (state in ({_one_of(AttemptState)})), pid integer, level text, snapshot blob, end_reason text,
+    unexpected integer not null default 0, started_at text not null, started_boot_s real not null, ended_boot_s real,
+    ended_at text) strict;
+create index attempts_of on attempts (instance_id, started_boot_s);
+create index running_attempts on attempts (state) where state <> 'ended';
+create table calls (
+    seq integer primary key, agent_id text not null, conversation_id text not null references conversations,
+    call_id text not null, tool_id text not null, inventory_revision text not null, app_scope text not null,
+    instance_id text references instances, status text not null check (status in ({_one_of(CallStatus)})),
+    input blob not null, digest blob not null, result blob, error_code text, failure blob, progress blob,
+    cancel_requested integer not null default 0, crashes integer not null default 0,
+    refused_outputs text not null default '', fails_on_interruption integer not null default 0, handling text not null,
+    fronted_over text, deadline_boot_s real not null, deadline_wall_s real not null, due_boot_s real,
+    created_at text not null, updated_at text not null,
+    unique (agent_id, conversation_id, call_id)) strict;
+create index calls_of_worker on calls (instance_id, call_id);
+create index open_calls on calls (instance_id, seq) where due_boot_s is not null;
+create index due_calls on calls (due_boot_s) where due_boot_s is not null;
+create table inboxes (conversation_id text not null, app_scope text not null, last_number integer not null,
+    primary key (conversation_id, app_scope)) strict, without rowid;
+create table inbox (
+    conversation_id text not null, app_scope text not null, number integer not null,
+    kind text not null check (kind in ('tool.call', 'message')), agent_id text not null, call_id text,
+    body blob not null, repeated integer not null default 0, created_at text not null,
+    primary key (conversation_id, app_scope, number)) strict;
+create index message_of_call on inbox (conversation_id, call_id) where call_id is not null;
+create table received_messages (
+    agent_id text not null, conversation_id text not null, message_id text not null, digest blob not null,
+    created_at text not null, primary key (agent_id, conversation_id, message_id)) strict, without rowid;
+create table outbox (
+    agent_id text not null references agents, number integer not null, conversation_id text not null,
+    kind text not null check (kind in ('lineup.v1.tool.progress', 'lineup.v1.tool.result')), call_id text not null,
+    frame blob not null, created_at text not null, created_wall_s real not null,
+    primary key (agent_id, number)) strict;
+create index progress_of_call on outbox (agent_id, conversation_id, call_id) where kind = 'lineup.v1.tool.progress';
+create index old_deliveries on outbox (created_wall_s);
+create table audit (
+    seq integer primary key, at text not null, event text not null, subject blob not null, detail blob not null,
+    digest blob not null, head blob not null) strict;
+create table set_aside (
+    id integer primary key, actor text not null, message text not null, error text not null, at text not null) strict;
+create table counters (name text primary key, value integer not null) strict, without rowid;
+insert into counters values ('open_calls', 0);
+create table meta (name text primary key, value text not null) strict, without rowid;
+"""
+
+MIGRATIONS: Final = (_FIRST,)
+"""One script a version, oldest first. A script that was released is never changed."""
+
+
+def migrate(db: Database) -> int:
+    """Bring the schema up to date; the version found is returned (0 for a new store).
+
+    Raises:
+        StoreUnusable: The store was written by a newer runtime.
+
+    """
+    found = int(db.execute("pragma user_version").fetchone()[0])
+    if found > len(MIGRATIONS):
+        detail = (
+            f"the store has schema version {found}, this runtime knows {len(MIGRATIONS)}. "
+            "Use the newer runtime, or restore a backup made with this one"
+        )
+        raise StoreUnusable(detail)
+    if found < len(MIGRATIONS):
+        db.execute("begin immediate")
+        for script in MIGRATIONS[found:]:
+            for statement in script.split(";\n"):
+                if statement.strip():
+                    db.execute(statement)
+        db.execute(f"pragma user_version = {len(MIGRATIONS)}")
+        db.execute("commit")
+    return found

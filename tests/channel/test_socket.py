@@ -1,0 +1,726 @@
+"""The socket thread against real peers: pyzmq's, and raw sockets that mean no good."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+import zmq
+
+from runtime_actors.channel.door import Door, FolderNotPrivate, PathTooLong, SocketLimits
+from runtime_actors.channel.events import CloseReason, PeerClosed, PeerMessage, PeerOpened, SocketEvent
+from runtime_actors.channel.socket import SocketThread
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 5.0
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16) + b"\x00" + bytes(31)
+READY = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
+HANDSHAKE = GREETING + bytes([4, len(READY)]) + READY
+
+
+class Inbox:
+    """A mailbox whose reader is the test."""
+
+    def __init__(self) -> None:
+        self._events: queue.SimpleQueue[SocketEvent] = queue.SimpleQueue()
+
+    def tell(self, message: SocketEvent) -> None:
+        self._events.put(message)
+
+    def next(self) -> SocketEvent:
+        return self._events.get(timeout=WAIT_S)
+
+    def opened(self) -> PeerOpened:
+        event = self.next()
+        assert isinstance(event, PeerOpened)
+        return event
+
+    def message(self) -> bytes:
+        event = self.next()
+        assert isinstance(event, PeerMessage)
+        return event.message
+
+    def waiting(self) -> int:
+        return self._events.qsize()
+
+
+class Crash:
+    """What `on_crash` did; nothing must be in it at the end of a test."""
+
+    def __init__(self) -> None:
+        self.happened = threading.Event()
+
+    def __call__(self) -> None:
+        self.happened.set()
+
+
+StartThread = Callable[[SocketLimits], SocketThread]
+
+
+class Dial(Protocol):
+    def __call__(self, path: Path, first: bytes = b"") -> socket.socket: ...
+
+
+Connect = Callable[[Path], zmq.Socket[bytes]]
+
+
+@pytest.fixture
+def start_thread() -> Iterator[StartThread]:
+    crash, started = Crash(), list[SocketThread]()
+
+    def start(limits: SocketLimits) -> SocketThread:
+        thread = SocketThread(on_crash=crash, limits=limits)
+        started.append(thread)
+        thread.start()
+        return thread
+
+    yield start
+    for thread in started:
+        thread.stop()
+        thread.join(WAIT_S)
+        assert not thread.is_alive()
+    assert not crash.happened.is_set()
+
+
+@pytest.fixture
+def sockets(start_thread: StartThread) -> SocketThread:
+    return start_thread(SocketLimits())
+
+
+@pytest.fixture
+def inbox() -> Inbox:
+    return Inbox()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "s"
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Make pyzmq peers of a door."""
+    context, made = zmq.Context(), list[zmq.Socket[bytes]]()
+
+    def connect(path: Path) -> zmq.Socket[bytes]:
+        dealer = context.socket(zmq.DEALER)
+        made.append(dealer)
+        dealer.setsockopt(zmq.RCVTIMEO, int(WAIT_S * 1000))
+        dealer.setsockopt(zmq.SNDTIMEO, int(WAIT_S * 1000))
+        dealer.connect(f"ipc://{path}")
+        return dealer
+
+    yield connect
+    for dealer in made:
+        dealer.close(linger=0)
+    context.term()
+
+
+@pytest.fixture
+def dial() -> Iterator[Dial]:
+    """Make peers that say what they want."""
+    made = list[socket.socket]()
+
+    def dial(path: Path, first: bytes = b"") -> socket.socket:
+        raw = socket.socket(socket.AF_UNIX)
+        made.append(raw)
+        raw.settimeout(WAIT_S)
+        raw.connect(str(path))
+        if first:
+            raw.sendall(first)
+        return raw
+
+    yield dial
+    for raw in made:
+        raw.close()
+
+
+def a_door(path: Path, inbox: Inbox, *, name: str = "agent", max_peers: int = 64, only_pid: int | None = None) -> Door:
+    return Door(name, path, inbox, lambda: 0, max_peers, only_pid)
+
+
+def read_to_end(raw: socket.socket) -> bytes:
+    data = b""
+    try:
+        while part := raw.recv(65536):
+            data += part
+    except ConnectionResetError:
+        pass
+    return data
+
+
+# The ordinary life of a peer.
+
+
+def test_a_peer_is_opened_heard_answered_and_closed(
+    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    dealer = connect(path)
+
+    dealer.send(b"hello")
+    opened = inbox.opened()
+    heard = inbox.next()
+    sockets.send(opened.peer, b"welcome")
+    answer = dealer.recv()
+    dealer.close(linger=0)
+
+    assert opened == PeerOpened("agent", opened.peer, os.getpid(), os.getuid())
+    assert heard == PeerMessage("agent", opened.peer, b"hello")
+    assert answer == b"welcome"
+    assert inbox.next() == PeerClosed("agent", opened.peer, CloseReason.PEER_GONE)
+
+
+def test_frames_of_every_size_come_through_unchanged_both_ways(
+    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    dealer = connect(path)
+    messages = [os.urandom(size) for size in (0, 1, 255, 256, 65_535, 65_536, 262_144)]
+
+    for message in messages:
+        dealer.send(message)
+    peer = inbox.opened().peer
+    received = [inbox.message() for _ in messages]
+    for message in received:
+        sockets.send(peer, message)
+
+    assert received == messages
+    assert [dealer.recv() for _ in messages] == messages
+
+
+def test_heartbeats_of_a_quiet_peer_are_answered(sockets: SocketThread, inbox: Inbox, path: Path, dial: Dial) -> None:
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, HANDSHAKE + b"\x04\x09\x04PING\x00\x0aab")
+    inbox.opened()
+
+    data = raw.recv(len(HANDSHAKE))
+    while len(data) < len(HANDSHAKE) + 9:
+        data += raw.recv(65536)
+
+    assert data.endswith(b"\x04\x07\x04PONGab")
+
+
+def test_two_threads_send_to_one_peer_and_each_ones_frames_keep_their_order(
+    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    dealer = connect(path)
+    peer = inbox.opened().peer
+
+    def send_all(sender: bytes) -> None:
+        for number in range(3000):
+            sockets.send(peer, b"%s %d" % (sender, number))
+
+    senders = [threading.Thread(target=send_all, args=(name,)) for name in (b"a", b"b")]
+    for sender in senders:
+        sender.start()
+    received = [dealer.recv().split() for _ in range(6000)]
+    for sender in senders:
+        sender.join(WAIT_S)
+
+    for name in (b"a", b"b"):
+        assert [int(number) for sender, number in received if sender == name] == list(range(3000))
+
+
+KILLED = """
+import os, signal, socket, sys
+peer = socket.socket(socket.AF_UNIX)
+peer.connect(sys.argv[1])
+peer.sendall(sys.stdin.buffer.read())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_all_that_a_killed_peer_had_sent_is_told_before_its_end(
+    start_thread: StartThread, inbox: Inbox, path: Path
+) -> None:
+    held = threading.Event()
+    sockets = start_thread(SocketLimits(backlog=0))  # so that nothing is read before the peer is dead
+    sockets.listen(Door("agent", path, inbox, lambda: 0 if held.is_set() else 1, 4))
+    frames = b"".join(b"\x00\x04%04d" % number for number in range(1000))
+
+    child = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdin=subprocess.PIPE)
+    assert child.stdin is not None
+    child.stdin.write(HANDSHAKE + frames)
+    child.stdin.close()
+    assert child.wait(WAIT_S) == -signal.SIGKILL
+    held.set()
+    opened = inbox.opened()
+
+    assert opened.pid == child.pid
+    assert [inbox.message() for _ in range(1000)] == [b"%04d" % number for number in range(1000)]
+    assert inbox.next() == PeerClosed("agent", opened.peer, CloseReason.PEER_GONE)
+
+
+def test_what_a_dead_peer_had_sent_is_told_even_when_writing_to_it_fails_first(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    free = threading.Event()
+    sockets = start_thread(SocketLimits(backlog=0))
+    sockets.listen(Door("agent", path, inbox, lambda: 0 if free.is_set() else 1, 4))
+    raw = dial(path, HANDSHAKE + b"\x00\x04last")
+    peer = inbox.opened().peer
+    raw.close()
+
+    sockets.send(peer, b"nobody reads this")
+    sockets.listen(a_door(path.with_name("t"), inbox, name="later"))
+    dial(path.with_name("t"), HANDSHAKE).close()  # its events say that the order before it was taken
+    assert [type(inbox.next()) for _ in range(2)] == [PeerOpened, PeerClosed]
+    free.set()
+
+    assert inbox.next() == PeerMessage("agent", peer, b"last")
+    assert inbox.next() == PeerClosed("agent", peer, CloseReason.PEER_GONE)
+
+
+def test_a_peer_that_only_stops_reading_is_closed_when_it_is_written_to(
+    sockets: SocketThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, HANDSHAKE)
+    peer = inbox.opened().peer
+    raw.shutdown(socket.SHUT_RD)
+
+    sockets.send(peer, b"not wanted")
+
+    assert inbox.next() == PeerClosed("agent", peer, CloseReason.PEER_GONE)
+
+
+# Closing.
+
+
+def test_close_writes_what_is_queued_first(sockets: SocketThread, inbox: Inbox, path: Path, dial: Dial) -> None:
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, HANDSHAKE)
+    peer = inbox.opened().peer
+
+    for _ in range(10):
+        sockets.send(peer, bytes(100_000))
+    sockets.close(peer)
+    sockets.send(peer, b"too late")
+    data = read_to_end(raw)
+
+    assert len(data) == len(HANDSHAKE) + 10 * (9 + 100_000)
+    assert inbox.next() == PeerClosed("agent", peer, CloseReason.CLOSED)
+
+
+def test_close_waits_a_second_at_most_for_a_peer_that_does_not_read(
+    sockets: SocketThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    dial(path, HANDSHAKE)
+    peer = inbox.opened().peer
+
+    started = time.monotonic()
+    sockets.send(peer, bytes(1_000_000))
+    sockets.close(peer)
+    closed = inbox.next()
+    took = time.monotonic() - started
+
+    assert closed == PeerClosed("agent", peer, CloseReason.CLOSED)
+    assert 0.9 < took < 3
+
+
+def test_a_closed_door_is_gone_and_its_peers_stay_if_wished(
+    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    dealer = connect(path)
+    peer = inbox.opened().peer
+
+    sockets.close_door("agent", keep_peers=True)
+    sockets.send(peer, b"still here")
+
+    assert dealer.recv() == b"still here"
+    assert not path.exists()
+
+
+def test_a_door_closed_with_its_peers_can_be_opened_again_under_its_name(
+    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    connect(path)  # it connects again by itself
+    first = inbox.opened().peer
+
+    sockets.close_door("agent", keep_peers=False)
+    sockets.listen(a_door(path, inbox))
+
+    assert inbox.next() == PeerClosed("agent", first, CloseReason.CLOSED)
+    assert inbox.opened().peer != first
+
+
+def test_an_unlinked_door_keeps_its_peers_and_is_found_by_nobody_else(
+    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect, dial: Dial
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    dealer = connect(path)
+    peer = inbox.opened().peer
+
+    sockets.unlink("agent")
+    sockets.send(peer, b"as before")
+
+    assert dealer.recv() == b"as before"
+    with pytest.raises(FileNotFoundError):
+        dial(path)
+
+
+def test_a_stopped_thread_leaves_no_socket_behind_and_takes_orders_silently(
+    inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets = SocketThread(on_crash=Crash())
+    sockets.start()
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, HANDSHAKE)
+    peer = inbox.opened().peer
+
+    sockets.stop()
+    sockets.join(WAIT_S)
+    sockets.send(peer, b"nobody")
+    data = read_to_end(raw)
+
+    assert not sockets.is_alive()
+    assert not path.exists()
+    assert len(data) == len(HANDSHAKE)
+    assert inbox.next() == PeerClosed("agent", peer, CloseReason.CLOSED)
+
+
+def test_a_failure_of_the_thread_is_reported_to_whoever_can_end_the_process(path: Path, dial: Dial) -> None:
+    class Broken:
+        def tell(self, message: SocketEvent) -> None:
+            raise RuntimeError(f"planted at {type(message).__name__}")
+
+    crash = Crash()
+    sockets = SocketThread(on_crash=crash)
+    sockets.start()
+    sockets.listen(Door("agent", path, Broken(), lambda: 0, 4))
+
+    dial(path, HANDSHAKE).close()
+
+    assert crash.happened.wait(WAIT_S)
+    sockets.join(WAIT_S)
+
+
+# Binding.
+
+
+def test_a_door_is_private_and_replaces_the_socket_a_crash_left(
+    sockets: SocketThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    path.parent.mkdir(mode=0o700)
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(path))
+    left.close()
+
+    sockets.listen(a_door(path, inbox))
+    dial(path, HANDSHAKE).close()
+
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert inbox.opened().door == "agent"
+
+
+def test_a_path_that_is_too_long_is_refused_by_name(sockets: SocketThread, inbox: Inbox, tmp_path: Path) -> None:
+    path = tmp_path / ("s" * 108)
+
+    with pytest.raises(PathTooLong, match="107") as refused:
+        sockets.listen(a_door(path, inbox))
+
+    assert refused.value.filename == str(path)
+
+
+def test_a_folder_that_others_may_enter_is_refused(sockets: SocketThread, inbox: Inbox, path: Path) -> None:
+    path.parent.mkdir()
+    path.parent.chmod(0o755)
+
+    with pytest.raises(FolderNotPrivate):
+        sockets.listen(a_door(path, inbox))
+
+
+def test_a_file_that_is_no_socket_is_not_removed(sockets: SocketThread, inbox: Inbox, path: Path) -> None:
+    path.parent.mkdir(mode=0o700)
+    path.write_text("precious")
+
+    with pytest.raises(FileExistsError):
+        sockets.listen(a_door(path, inbox))
+
+    assert path.read_text() == "precious"
+
+
+def test_a_name_is_given_to_one_door_at_a_time(sockets: SocketThread, inbox: Inbox, path: Path) -> None:
+    sockets.listen(a_door(path, inbox))
+
+    with pytest.raises(ValueError, match="agent"):
+        sockets.listen(a_door(path.with_name("t"), inbox))
+
+
+# Hostile peers.
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", id="another protocol"),
+        pytest.param(os.urandom(4096), id="noise"),
+        pytest.param(GREETING.replace(b"NULL\0", b"CURVE"), id="another mechanism"),
+    ],
+)
+def test_a_peer_that_never_shakes_hands_is_closed_and_not_heard_of(
+    sockets: SocketThread, inbox: Inbox, path: Path, said: bytes, dial: Dial
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, said)
+
+    read_to_end(raw)
+
+    assert inbox.waiting() == 0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"\x01\x01x" * 1000, id="endless MORE"),
+        pytest.param(b"\x02" + struct.pack(">Q", 1 << 62), id="huge length"),
+        pytest.param(b"\x02" + struct.pack(">Q", 262_145), id="one byte too many"),
+    ],
+)
+def test_a_peer_that_breaks_the_protocol_later_is_closed_with_that_reason(
+    sockets: SocketThread, inbox: Inbox, path: Path, said: bytes, dial: Dial
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, HANDSHAKE + b"\x00\x02ok" + said)
+
+    peer = inbox.opened().peer
+    heard = inbox.message()
+    closed = inbox.next()
+    read_to_end(raw)
+
+    assert heard == b"ok"
+    assert closed == PeerClosed("agent", peer, CloseReason.PROTOCOL_ERROR)
+
+
+def test_half_a_greeting_is_given_up_in_time(start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial) -> None:
+    sockets = start_thread(SocketLimits(handshake_s=0.2))
+    sockets.listen(a_door(path, inbox))
+    started = time.monotonic()
+    raw = dial(path, GREETING[:32])
+
+    read_to_end(raw)
+
+    assert 0.15 < time.monotonic() - started < 2
+    assert inbox.waiting() == 0
+
+
+def test_unfinished_handshakes_are_bounded_and_the_oldest_makes_room(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial, connect: Connect
+) -> None:
+    sockets = start_thread(SocketLimits(handshakes=4))
+    sockets.listen(a_door(path, inbox))
+    silent = [dial(path) for _ in range(6)]
+
+    for gone in silent[:2]:
+        read_to_end(gone)
+    dealer = connect(path)
+    dealer.send(b"still served")
+
+    inbox.opened()
+    assert inbox.message() == b"still served"
+
+
+def test_a_peer_that_never_reads_is_closed_as_a_slow_consumer(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets = start_thread(SocketLimits(write_bytes=1_000_000))
+    sockets.listen(a_door(path, inbox))
+    dial(path, HANDSHAKE)
+    peer = inbox.opened().peer
+
+    for _ in range(20):
+        sockets.send(peer, bytes(100_000))
+
+    assert inbox.next() == PeerClosed("agent", peer, CloseReason.SLOW_CONSUMER)
+
+
+def test_pings_of_a_peer_that_never_reads_cost_no_more_than_the_limit(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets = start_thread(SocketLimits(write_bytes=100_000))
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, HANDSHAKE)
+    peer = inbox.opened().peer
+
+    with pytest.raises((BrokenPipeError, ConnectionResetError)):
+        raw.sendall(b"\x04\x09\x04PING\x00\x0aab" * 1_000_000)
+
+    assert inbox.next() == PeerClosed("agent", peer, CloseReason.SLOW_CONSUMER)
+
+
+def test_too_many_peers_and_strangers_are_closed_at_once(
+    sockets: SocketThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets.listen(a_door(path, inbox, max_peers=1))
+    sockets.listen(a_door(path.with_name("t"), inbox, name="worker", only_pid=os.getpid() + 1))
+    dial(path, HANDSHAKE)
+    inbox.opened()
+
+    second, stranger = dial(path), dial(path.with_name("t"))
+
+    assert read_to_end(second) == read_to_end(stranger) == b""
+    assert inbox.waiting() == 0
+
+
+def test_a_flooding_peer_does_not_keep_others_waiting(
+    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect, dial: Dial
+) -> None:
+    sockets.listen(a_door(path, inbox, name="flood"))
+    quiet = Inbox()
+    sockets.listen(a_door(path.with_name("t"), quiet, name="quiet"))
+    flooder, over = dial(path, HANDSHAKE), threading.Event()
+
+    def flood() -> None:
+        while not over.is_set():
+            flooder.sendall(b"\x00\x01x" * 20_000)
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    dealer = connect(path.with_name("t"))
+    dealer.send(b"please")
+    started = time.monotonic()
+    peer = quiet.opened().peer
+    heard = quiet.message()
+    sockets.send(peer, b"done")
+    answer = dealer.recv()
+    took = time.monotonic() - started
+    over.set()
+    flooding.join(WAIT_S)
+
+    assert (heard, answer) == (b"please", b"done")
+    assert took < 1
+
+
+def test_a_door_whose_reader_is_behind_is_not_read_and_goes_on_afterwards(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets = start_thread(SocketLimits(backlog=10))
+    sockets.listen(Door("agent", path, inbox, inbox.waiting, 4))
+    barrier = Inbox()
+    sockets.listen(a_door(path.with_name("t"), barrier, name="barrier"))
+
+    raw = dial(path, HANDSHAKE + b"".join(b"\x00\x04%04d" % number for number in range(2000)))
+    for _ in range(2):  # each takes a turn or more of the thread
+        dial(path.with_name("t"), HANDSHAKE).close()
+        barrier.opened()
+        barrier.next()
+    told_meanwhile = inbox.waiting()
+    inbox.opened()
+    received = [inbox.message() for _ in range(2000)]
+    raw.close()
+
+    assert told_meanwhile == 11
+    assert received == [b"%04d" % number for number in range(2000)]
+    assert isinstance(inbox.next(), PeerClosed)
+
+
+@pytest.mark.parametrize("alive", [True, False], ids=["alive", "dead"])
+def test_a_paused_door_is_looked_at_every_few_milliseconds_and_no_oftener(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial, *, alive: bool
+) -> None:
+    looks: queue.SimpleQueue[float] = queue.SimpleQueue()
+    behind = threading.Event()
+    behind.set()
+
+    def backlog() -> int:
+        looks.put(time.monotonic())
+        return 1 if behind.is_set() else 0
+
+    sockets = start_thread(SocketLimits(backlog=0))
+    sockets.listen(Door("agent", path, inbox, backlog, 4))
+    raw = dial(path, HANDSHAKE + b"\x00\x02ok" + HANDSHAKE)
+    inbox.opened()
+    if not alive:
+        raw.close()  # its end stays signalled, and must not keep the thread awake
+
+    times = [looks.get(timeout=WAIT_S) for _ in range(40)]
+    behind.clear()
+
+    assert 39 * 0.004 < times[-1] - times[0] < 39 * 0.05
+    assert inbox.message() == b"ok"
+
+
+# Descriptors.
+
+SERVER = """
+import os, queue, resource, sys
+from pathlib import Path
+from typing import Protocol
+from runtime_actors.channel.door import Door
+from runtime_actors.channel.events import PeerMessage
+from runtime_actors.channel.socket import SocketThread
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+
+class Echo:
+    def tell(self, event):
+        if isinstance(event, PeerMessage):
+            sockets.send(event.peer, event.message)
+
+sockets = SocketThread(on_crash=lambda: os._exit(6))
+sockets.start()
+sockets.listen(Door("agent", Path(sys.argv[1]), Echo(), lambda: 0, 1000))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_running_out_of_descriptors_stops_accepting_and_nothing_else(path: Path, connect: Connect) -> None:
+    command = [sys.executable, "-c", SERVER, str(path)]
+    crowd: list[socket.socket] = []
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == "ready\n"
+            early = connect(path)
+            early.send(b"before")
+            before = early.recv()
+
+            for _ in range(300):
+                raw = socket.socket(socket.AF_UNIX)
+                raw.settimeout(0)
+                crowd.append(raw)
+                if raw.connect_ex(str(path)) != 0:  # the queue of the listening socket is full: nobody accepts
+                    break
+            early.send(b"meanwhile")
+            meanwhile = early.recv()
+            for raw in crowd:
+                raw.close()
+            late = connect(path)
+            late.send(b"after")
+            after = late.recv()
+
+            assert (before, meanwhile, after) == (b"before", b"meanwhile", b"after")
+            assert 100 < len(crowd) < 300
+            assert server.poll() is None
+        finally:
+            server.kill()
+
+
+def test_the_descriptor_limit_is_raised_to_the_hard_one() -> None:
+    code = (
+        "import resource; from runtime_actors.channel.descriptors import raise_fd_limit\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 300)); print(raise_fd_limit(), raise_fd_limit())\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True, timeout=30)
+
+    assert out.stdout == "300 300\n(300, 300)\n"
