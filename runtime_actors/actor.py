@@ -1,18 +1,20 @@
 """What every actor of the runtime shares: nothing escapes it, and it is rebuilt in place.
 
-pykka stops an actor whose `tell` raised and drops its mailbox; here the actor keeps thread and mailbox, forgets what it kept in
-memory, loads it again from the store, and tries the message once more. A message that fails again is set aside.
+pykka stops an actor whose `tell` raised and drops its mailbox. Here the actor keeps thread and mailbox, forgets what
+it kept in memory, loads it again from the store, and tries the message once more. A message that fails again is set
+aside.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import queue
 import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from runtime_actors.rules.calls import CallKey
 
 logger = logging.getLogger(__name__)
-
-M = TypeVar("M")
 
 MAX_REBUILDS: Final = 10
 """Within `REBUILD_PERIOD_S`; one more and the runtime ends, to recover as a whole."""
@@ -93,7 +93,7 @@ class RuntimeActor(pykka.ThreadingActor):
             return
         try:
             self.receive(message)
-        except BaseException as error:  # noqa: BLE001 - the outermost loop of an actor; SystemExit would stop every actor
+        except BaseException as error:
             logger.exception("an actor failed", extra={"actor": self.name, "kind": type(message).__name__})
             self._again(message, error)
 
@@ -107,7 +107,7 @@ class RuntimeActor(pykka.ThreadingActor):
         try:
             self.rebuild()
             self.receive(message)
-        except BaseException as second:  # noqa: BLE001 - as above
+        except BaseException as second:
             logger.exception("a message was set aside", extra={"actor": self.name, "kind": type(message).__name__})
             call = getattr(message, "call_key", None)
             self._care.set_aside(SetAside(self.name, type(message).__name__, repr(second)[:500], call))
@@ -121,7 +121,7 @@ class Ref:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._ref: pykka.ActorRef[RuntimeActor] | None = None
+        self._ref: pykka.ActorRef[Any] | None = None
         self._early: list[object] = []
         self._lock = threading.Lock()
 
@@ -130,7 +130,7 @@ class Ref:
         """Whether the actor was started."""
         return self._ref is not None
 
-    def fill(self, ref: pykka.ActorRef[RuntimeActor]) -> None:
+    def fill(self, ref: pykka.ActorRef[Any]) -> None:
         """From now on messages reach this actor."""
         with self._lock:
             for message in self._early:
@@ -152,7 +152,11 @@ class Ref:
 
     def backlog(self) -> int:
         """How many messages wait."""
-        return 0 if self._ref is None else self._ref.actor_inbox.qsize()
+        if self._ref is None:
+            return len(self._early)
+        waiting = self._ref.actor_inbox
+        assert isinstance(waiting, queue.Queue)  # noqa: S101 - what a ThreadingActor has
+        return waiting.qsize()
 
     def stop(self, within_s: float) -> None:
         """End the actor after what is in its mailbox, or give it up after a while."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import queue
-import secrets
 import signal
 import sys
 import threading
@@ -36,6 +35,7 @@ from runtime_actors.orchestrator.actor import OrchestratorActor
 from runtime_actors.outbox.actor import OutboxActor
 from runtime_actors.records.transaction import Settings
 from runtime_actors.router.actor import RouterActor
+from runtime_actors.rules.inventory import Inventory
 from runtime_actors.store import files
 from runtime_actors.store.actor import StoreActor, StoreParts
 from runtime_actors.store.client import Store
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
     from runtime_actors.config import RuntimeConfig
     from runtime_actors.contract.base import JsonObject
-    from runtime_actors.rules.inventory import Catalogue, Inventory
-    from runtime_actors.supervisor.exits import ExitStatus
+    from runtime_actors.rules.inventory import Catalogue
+    from runtime_actors.supervisor.process import ExitStatus
 
 logger = logging.getLogger(__name__)
 
@@ -102,8 +102,8 @@ class _Main:
 def run(config: RuntimeConfig) -> int:
     """Run a daemon on this thread, which must be the main one, until it is told to stop.
 
-    Prints `ready SOCKET` on stdout once it serves. Exit codes: 0 stopped, 3 another daemon holds the folder, 4 isolation below
-    the minimum, 5 store unusable, 6 gave up restarting itself.
+    Prints `ready SOCKET` on stdout once it serves. Exit codes: 0 stopped, 3 another daemon holds the folder, 4
+    isolation below the minimum, 5 store unusable, 6 gave up restarting itself.
     """
     log.set_up(config.log_format)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -134,7 +134,9 @@ def _explain(code: int, error: Exception) -> int:
 
 def _check_isolation(config: RuntimeConfig) -> None:
     if not meets(Level.PROCESS, Level(config.min_isolation)):
-        detail = f"isolation '{config.min_isolation}' cannot be had: this version confines workers at level 'process' only"
+        detail = (
+            f"isolation '{config.min_isolation}' cannot be had: this version confines workers at level 'process' only"
+        )
         raise IsolationTooWeak(detail)
 
 
@@ -305,7 +307,9 @@ class _Daemon:
     def _recover(self, store: Store) -> Inventory:
         """What must be known before the other actors start. Follow-ups of these commands wait for them."""
         self._wait(store, recovery.retire_missing_apps, None)
-        return self._wait(store, apps.current_inventory, None)
+        inventory = self._wait(store, apps.current_inventory, None)
+        assert isinstance(inventory, Inventory)  # noqa: S101 - for the type checker
+        return inventory
 
     def _recover_calls(self, store: Store) -> None:
         found = self._wait(store, recovery.recover, None)
@@ -318,19 +322,39 @@ class _Daemon:
         config, refs, care, timers = self.config, self.refs, self._care(), self.timers
         refs["channel"].fill(
             ChannelActor.start(
-                care, store=store, sockets=self.sockets, folder=config.run_folder / "w", router=refs["router"],
-                supervisor=refs["supervisor"], me=refs["channel"], backlog=refs["channel"].backlog, timers=timers,
-                clock=self.clock, ping_s=config.ping_s, start_timeout_s=config.start_timeout_s, sweep_s=config.sweep_s,
+                care,
+                store=store,
+                sockets=self.sockets,
+                folder=config.run_folder / "w",
+                router=refs["router"],
+                supervisor=refs["supervisor"],
+                me=refs["channel"],
+                backlog=refs["channel"].backlog,
+                timers=timers,
+                clock=self.clock,
+                ping_s=config.ping_s,
+                start_timeout_s=config.start_timeout_s,
+                sweep_s=config.sweep_s,
             )
-        )  # fmt: skip
+        )
         refs["supervisor"].fill(
             SupervisorActor.start(
-                care, store=store, zygote=self.zygote, watcher=self.watcher, logs=self.logs, catalogue=catalogue,
-                channel=refs["channel"], orchestrator=refs["orchestrator"], me=refs["supervisor"], timers=timers,
-                restart_zygote=lambda: self.main.queue.put(_StartZygote()), reap_strangers=self._reap_strangers,
-                stop_grace_s=config.stop_grace_s, sweep_s=config.sweep_s,
+                care,
+                store=store,
+                zygote=self.zygote,
+                watcher=self.watcher,
+                logs=self.logs,
+                catalogue=catalogue,
+                channel=refs["channel"],
+                orchestrator=refs["orchestrator"],
+                me=refs["supervisor"],
+                timers=timers,
+                restart_zygote=lambda: self.main.queue.put(_StartZygote()),
+                reap_strangers=self._reap_strangers,
+                stop_grace_s=config.stop_grace_s,
+                sweep_s=config.sweep_s,
             )
-        )  # fmt: skip
+        )
         refs["outbox"].fill(
             OutboxActor.start(
                 care, store=store, sockets=self.sockets, me=refs["outbox"], timers=timers, sweep_s=config.sweep_s
@@ -338,25 +362,46 @@ class _Daemon:
         )
         refs["orchestrator"].fill(
             OrchestratorActor.start(
-                care, store=store, supervisor=refs["supervisor"], me=refs["orchestrator"], timers=timers,
-                live_processes=config.bounds.live_processes, sweep_s=config.sweep_s,
-            )
-        )  # fmt: skip
-        refs["router"].fill(
-            RouterActor.start(
-                care, store=store, channel=refs["channel"], supervisor=refs["supervisor"], gateway=refs["gateway"],
-                me=refs["router"], timers=timers, clock=self.clock, catalogue=catalogue, inventory=inventory,
+                care,
+                store=store,
+                supervisor=refs["supervisor"],
+                me=refs["orchestrator"],
+                timers=timers,
+                live_processes=config.bounds.live_processes,
                 sweep_s=config.sweep_s,
             )
-        )  # fmt: skip
+        )
+        refs["router"].fill(
+            RouterActor.start(
+                care,
+                store=store,
+                channel=refs["channel"],
+                supervisor=refs["supervisor"],
+                gateway=refs["gateway"],
+                me=refs["router"],
+                timers=timers,
+                clock=self.clock,
+                catalogue=catalogue,
+                inventory=inventory,
+                sweep_s=config.sweep_s,
+            )
+        )
         refs["gateway"].fill(
             GatewayActor.start(
-                care, store=store, store_backlog=refs["store"].backlog, most_backlog=config.bounds.mailbox,
-                sockets=self.sockets, router=refs["router"], outbox=refs["outbox"], me=refs["gateway"],
-                control=Control(store, refs["supervisor"], self), clock=self.clock, inventory=inventory,
+                care,
+                store=store,
+                store_backlog=refs["store"].backlog,
+                most_backlog=config.bounds.mailbox,
+                sockets=self.sockets,
+                router=refs["router"],
+                outbox=refs["outbox"],
+                me=refs["gateway"],
+                control=Control(store, refs["supervisor"], self),
+                clock=self.clock,
+                inventory=inventory,
                 relay_secret=self.tcp.secret,
             )
-        )  # fmt: skip
+        )
 
     def _open_doors(self) -> None:
         gateway = self.refs["gateway"]

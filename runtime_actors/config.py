@@ -51,8 +51,8 @@ class RuntimeConfig:
     listen: str | None = None
     """`tcp://127.0.0.1:PORT`, or nothing."""
     log_format: Literal["text", "json"] = "text"
-    restart: RestartPolicy = RestartPolicy()
-    bounds: Bounds = Bounds()
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    bounds: Bounds = field(default_factory=Bounds)
     ping_s: float = 1.0
     start_timeout_s: float = 10.0
     stop_grace_s: float = 2.0

@@ -19,11 +19,11 @@ class RuntimeActorsError(Exception):
     """Base of all that the runtime raises by itself."""
 
 
-class IllegalTransition(RuntimeActorsError):  # noqa: N818 - names what happened
+class IllegalTransition(RuntimeActorsError):
     """A record was moved as its table forbids."""
 
 
-class AppRefused(RuntimeActorsError):  # noqa: N818
+class AppRefused(RuntimeActorsError):
     """A MiniApp's folder cannot be registered.
 
     `faults` are (JSON pointer into the manifest, reason).
@@ -35,21 +35,21 @@ class AppRefused(RuntimeActorsError):  # noqa: N818
         self.faults = faults
 
 
-class DaemonRunning(RuntimeActorsError):  # noqa: N818
+class DaemonRunning(RuntimeActorsError):
     """Another daemon holds the state folder."""
 
 
-class IsolationTooWeak(RuntimeActorsError):  # noqa: N818
+class IsolationTooWeak(RuntimeActorsError):
     """The demanded isolation cannot be had here."""
 
 
-class StoreUnusable(RuntimeActorsError):  # noqa: N818
+class StoreUnusable(RuntimeActorsError):
     """The store cannot be opened, or what it holds cannot be trusted."""
 
 
-class ZygoteLost(RuntimeActorsError):  # noqa: N818
+class ZygoteLost(RuntimeActorsError):
     """The process that forks workers is gone."""
 
 
-class GaveUp(RuntimeActorsError):  # noqa: N818
+class GaveUp(RuntimeActorsError):
     """An actor failed too often, or is stuck."""

@@ -61,10 +61,15 @@ def load(folders: Iterable[Path]) -> tuple[Catalogue, list[AppRefused]]:
         except AppRefused as error:
             refused.append(error)
     kept, twins = without_twins(apps)
-    refused += [AppRefused(twin.folder, [("/app_scope", f"'{twin.manifest.app_scope}' is taken by another app")]) for twin in twins]
+    refused += [
+        AppRefused(twin.folder, [("/app_scope", f"'{twin.manifest.app_scope}' is taken by another app")])
+        for twin in twins
+    ]
     while (too_large := _overflow(kept)) is not None:
         kept.remove(too_large)
-        refused.append(AppRefused(too_large.folder, [("/tools", "with its tools the inventory would not fit one frame")]))
+        refused.append(
+            AppRefused(too_large.folder, [("/tools", "with its tools the inventory would not fit one frame")])
+        )
     return Catalogue.of(kept), refused
 
 
@@ -79,7 +84,9 @@ def _apps_in(top: Path) -> list[Path]:
 def _overflow(apps: list[RegisteredApp]) -> RegisteredApp | None:
     """The last app, if together they make an inventory that does not fit a frame with its envelope."""
     try:
-        codec.encode({"envelope": {"body": inventory.build(Catalogue.of(apps), frozenset()).wire.to_wire()}, "room": "x" * 1024})
+        codec.encode(
+            {"envelope": {"body": inventory.build(Catalogue.of(apps), frozenset()).wire.to_wire()}, "room": "x" * 1024}
+        )
     except codec.IntakeError:
         return apps[-1]
     return None

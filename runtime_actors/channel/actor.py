@@ -50,11 +50,12 @@ _PAGE_BYTES_LEFT: Final = 4096
 
 
 class ChannelActor(RuntimeActor):
-    """Owns the sessions. They are this process's and its workers' alone, so there are no rows to load them from: a rebuild keeps
-    who is connected, forgets what was in flight, and asks every worker to resume.
+    """Owns the sessions, which no row can tell of.
+
+    So a rebuild keeps who is connected, forgets what was in flight, and asks every worker to resume.
     """
 
-    def __init__(  # noqa: PLR0913 - everything it touches is handed in
+    def __init__(
         self,
         care: Care,
         *,
@@ -388,7 +389,9 @@ class ChannelActor(RuntimeActor):
                 )
             case InboxList(after_message_id=after):
                 of = inbox.InboxPageOf(instance_id, frozenset(), number_of(after or "m0") or 0, WINDOW)
-                self._store.run(inbox.read_inbox, of, lambda page: self._me.tell(m.Listed(attempt_id, request_id, page)))
+                self._store.run(
+                    inbox.read_inbox, of, lambda page: self._me.tell(m.Listed(attempt_id, request_id, page))
+                )
             case ToolGet(call_id=call_id):
                 self._store.run(
                     inbox.read_for_app,
@@ -414,7 +417,8 @@ class ChannelActor(RuntimeActor):
         if isinstance(listed.page, Rejection):
             self._answer_decided(m.Decided(listed.attempt_id, listed.request_id, listed.page))
             return
-        fitting, size = [], _PAGE_BYTES_LEFT
+        fitting: list[MiniAppMessage] = []
+        size = _PAGE_BYTES_LEFT
         for message in listed.page.messages:
             size += len(codec.encode(message.to_wire()))
             if fitting and size > codec.MAX_FRAME_BYTES:

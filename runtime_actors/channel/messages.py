@@ -155,7 +155,7 @@ class SweepDue:
 
 @dataclass(frozen=True, slots=True)
 class ReadLongEnough:
-    """The end of a dead worker's socket did not come in time: somebody else holds it open."""
+    """The end of a dead worker's socket did not come in time: somebody holds it open."""
 
     attempt_id: str
 
@@ -169,7 +169,24 @@ class ReconnectDue:
 
 
 ChannelMessage = (
-    Expect | Forked | StopSession | ProcessGone | Decided | Listed | Looked | PageRead | AttachDecided | BeatDue | SweepDue
-    | ReadLongEnough | ReconnectDue | PeerOpened | PeerMessage | PeerClosed
-    | Deliver | Settled | TellCallChanged | TellContext
-)  # fmt: skip
+    Expect
+    | Forked
+    | StopSession
+    | ProcessGone
+    | Decided
+    | Listed
+    | Looked
+    | PageRead
+    | AttachDecided
+    | BeatDue
+    | SweepDue
+    | ReadLongEnough
+    | ReconnectDue
+    | PeerOpened
+    | PeerMessage
+    | PeerClosed
+    | Deliver
+    | Settled
+    | TellCallChanged
+    | TellContext
+)

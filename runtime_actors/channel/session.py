@@ -76,7 +76,7 @@ class Session:
         self.since_s = now_s
 
     def take_request(self, request_id: str, now_s: float) -> bool | None:
-        """Whether to handle a request: True; False if its first copy is still undecided; None if the credit is used up."""
+        """Whether to handle a request; False if its first copy is undecided yet, None if the credit is used up."""
         if request_id in self.undecided:
             return False
         if len(self.undecided) >= WINDOW:

@@ -61,9 +61,8 @@ class Prompt:
     def __init__(self, state: Path, agent_name: str, conversation: str) -> None:
         self._state = state
         self._agent_name = agent_name
-        self._talk = _Talk(
-            AgentSession(door_of(state, "agent"), agent_name, read_token(state, agent_name)), conversation
-        )
+        session = AgentSession(door_of(state, "agent"), agent_name, read_token(state, agent_name))
+        self._talk = _Talk(session, conversation)
 
     def run(self) -> int:
         """Talk until the end of the input, and return the exit code."""

@@ -19,8 +19,6 @@ from runtime_actors.client.errors import AddressTooLong, ConnectionLost, DaemonN
 from runtime_actors.contract import codec
 
 MAX_SOCKET_PATH_BYTES: Final = 107
-_FLUSH_MS: Final = 500
-"""How long closing waits for what was sent last, an ACK say, to leave."""
 _NEVER: Final = -1
 
 
@@ -121,10 +119,12 @@ class Connection:
                 return None
 
     def close(self) -> None:
+        """Be gone at once. What was sent last may not have left: only an answer proves that it did."""
         # An unread monitor socket would let the context wait for ever.
         self._socket.disable_monitor()
         self._monitor.close(linger=0)
-        self._socket.close(linger=0 if self._lost or not self._open else _FLUSH_MS)
+        # No linger: libzmq waits for ever when it may not reconnect and the connection breaks while it lingers.
+        self._socket.close(linger=0)
 
     def _take(self) -> bytes | None:
         try:

@@ -24,6 +24,7 @@ from runtime_actors.client.errors import (
     NoAnswer,
     NoToken,
     Refused,
+    UnreadableAnswer,
 )
 from runtime_actors.client.events import Answered, Attached, Delivered, InventoryChanged, Lost, SessionEvent
 from runtime_actors.client.times import now_text
@@ -41,6 +42,8 @@ _QUIET_S: Final = 2.0
 """A connection on which nothing came for so long is pinged; after three times that it is given up."""
 _AGAIN_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Waits between tries to connect; the last one repeats."""
+_CLOSE_S: Final = 0.5
+"""How long closing waits for a sign that the last ACKs arrived. Those that did not are only repeated."""
 _MAX_ACKS: Final = 256
 """Numbers in one `lineup.v1.delivery.ack`."""
 _DELIVERIES: Final[Mapping[str, type[ToolProgressDelivery | ToolResultDelivery]]] = {
@@ -90,6 +93,7 @@ class AgentSession:
         self._stream = ""
         self._highest = 0
         self._acks: list[int] = []
+        self._acks_unproven = False
         self._acknowledged: dict[int, None] = {}
 
     def __enter__(self) -> Self:
@@ -104,8 +108,11 @@ class AgentSession:
 
     def close(self) -> None:
         """Send the last ACKs, and be gone within a second."""
-        if self.attached:
-            self._flush_acks()
+        try:
+            if self._open is not None and self._open.attached and (self._acks or self._acks_unproven):
+                self._prove_acks(self._open.connection)
+        except (ConnectionLost, UnreadableAnswer):
+            self._drop()
         if self._open is not None:
             self._open.connection.close()
             self._open = None
@@ -222,10 +229,10 @@ class AgentSession:
         if self._denied is not None:
             raise self._denied
         try:
+            self._flush_acks()
             if self._open is None:
                 self._connect(timeout_s)
             else:
-                self._flush_acks()
                 self._receive(self._open, timeout_s)
         except ConnectionLost:
             self._drop()
@@ -286,7 +293,19 @@ class AgentSession:
         while self._acks and self.attached:
             numbers, self._acks = self._acks[:_MAX_ACKS], self._acks[_MAX_ACKS:]
             body = DeliveryAck(numbers=tuple(numbers))
+            self._acks_unproven = True
             self._send(envelope.encode("lineup.v1.delivery.ack", body, id=str(uuid.uuid4()), sent_at=now_text()))
+
+    def _prove_acks(self, connection: Connection) -> None:
+        """Wait until a ping that was sent behind the ACKs is answered."""
+        self._flush_acks()
+        ping_id = str(uuid.uuid4())
+        connection.send(envelope.encode("lineup.v1.ping", Ping(), id=ping_id, sent_at=now_text()))
+        deadline = time.monotonic() + _CLOSE_S
+        while (left_s := deadline - time.monotonic()) > 0:
+            frame = connection.receive(left_s)
+            if frame is not None and read(frame).body.get("request_id") == ping_id:
+                return
 
     # --- what arrives ---
 

@@ -71,14 +71,19 @@ def identify(tx: Transaction, shown: Credentials) -> Identified | Rejection:
     """Check an agent's token."""
     row = tx.row("select token_hash, last_number from agents where agent_id = ?", shown.name)
     if row is None or (shown.token_hash is not None and not hmac.compare_digest(row[0], shown.token_hash)):
-        return tx.refuse("agent.refused", RejectionCode.ATTACH_DENIED, "no such agent, or a wrong token", who=shown.name)
+        return tx.refuse(
+            "agent.refused", RejectionCode.ATTACH_DENIED, "no such agent, or a wrong token", who=shown.name
+        )
     stream = tx.row("select value from meta where name = 'stream'")
     return Identified(shown.name, int(row[1]), str(stream[0]) if stream else "")
 
 
 def public_keys(tx: Transaction, _nothing: object = None) -> dict[str, str]:
     """CURVE public key to agent."""
-    return {str(key): str(name) for key, name in tx.rows("select public_key, agent_id from agents where public_key is not null")}
+    return {
+        str(key): str(name)
+        for key, name in tx.rows("select public_key, agent_id from agents where public_key is not null")
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +186,7 @@ class Event:
 def note_event(tx: Transaction, event: Event) -> None:
     """Put it into the audit log."""
     if event.code is None:
-        tx.note(event.event, **event.subject)
+        tx.record(event.event, event.subject, {})
     else:
-        tx.refuse(event.event, RejectionCode(event.code), "", who=event.subject.get("who", ""))
+        others = {key: value for key, value in event.subject.items() if key != "who"}
+        tx.refuse(event.event, RejectionCode(event.code), "", who=event.subject.get("who", ""), **others)

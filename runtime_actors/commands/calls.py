@@ -66,10 +66,14 @@ def admit(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection:
     call = replace(call, seq=calls.add(tx, call))
     inbox.put_call(tx, call, repeated=False)
     tx.note(
-        "call.admitted", digest=invoke.digest, agent_id=call.agent_id, conversation_id=call.conversation_id,
-        call_id=call.call_id, instance_id=call.instance_id,
+        "call.admitted",
+        digest=invoke.digest,
+        agent_id=call.agent_id,
+        conversation_id=call.conversation_id,
+        call_id=call.call_id,
+        instance_id=call.instance_id,
         detail={"path": [CallStatus.RECEIVED, CallStatus.ROUTING, CallStatus.WAITING_FOR_APP], "tool_id": call.tool_id},
-    )  # fmt: skip
+    )
     tx.follow_ups.append(DueAt(call.deadline_boot_s))
     return CallAnswer(calls.state(call), repeated=False, audit=tx.mark())
 
@@ -84,9 +88,13 @@ def _may_run(tx: Transaction, invoke: CheckedInvoke) -> Rejection | None:
     if not belongs_to(tx, key.conversation_id, key.agent_id):
         return _refuse(tx, key, RejectionCode.CONVERSATION_DENIED, "the conversation belongs to another agent")
     if descriptor.permissions:
-        return _refuse(tx, key, RejectionCode.CAPABILITY_DENIED, f"{descriptor.permissions[0]} is not granted to {scope}")
+        return _refuse(
+            tx, key, RejectionCode.CAPABILITY_DENIED, f"{descriptor.permissions[0]} is not granted to {scope}"
+        )
     if tx.settings.catalogue.apps[scope].manifest.host.surface_required:
-        return _refuse(tx, key, RejectionCode.HOST_UNSUPPORTED, f"{scope} needs a surface, and no host here can show one")
+        return _refuse(
+            tx, key, RejectionCode.HOST_UNSUPPORTED, f"{scope} needs a surface, and no host here can show one"
+        )
     instance = instances.find_live(tx, key.conversation_id, scope)
     if instance is None and descriptor.handling == "operation":
         return _refuse(tx, key, RejectionCode.APP_INSTANCE_NOT_FOUND, f"{scope} is not open in this conversation")
@@ -161,9 +169,12 @@ def request_cancel(tx: Transaction, wish: CancelWish) -> CallAnswer | Rejection:
     moved = replace(moved, cancel_requested=True, due_boot_s=due)
     calls.save(tx, call, moved)
     tx.note(
-        "call.cancel_requested", agent_id=call.agent_id, conversation_id=call.conversation_id, call_id=call.call_id,
+        "call.cancel_requested",
+        agent_id=call.agent_id,
+        conversation_id=call.conversation_id,
+        call_id=call.call_id,
         instance_id=call.instance_id,
-    )  # fmt: skip
+    )
     tx.follow_ups.append(DueAt(due))
     if moved.instance_id:
         change = CallChanged(call_id=call.call_id, status=moved.status, cancel_requested=True, reason=wish.reason)
@@ -325,9 +336,12 @@ def acknowledge(tx: Transaction, ack: Acknowledge) -> Acknowledged | Rejection:
     boxes.remove(tx, row)
     tx.follow_ups.append(Settled(ack.instance_id, row.number))
     tx.note(
-        "message.acknowledged", conversation_id=row.conversation_id, instance_id=ack.instance_id, message_id=row.message_id,
+        "message.acknowledged",
+        conversation_id=row.conversation_id,
+        instance_id=ack.instance_id,
+        message_id=row.message_id,
         call_id=row.call_id,
-    )  # fmt: skip
+    )
     call = calls.of_instance(tx, ack.instance_id, row.call_id) if row.call_id else None
     if call is not None and call.status is CallStatus.WAITING_FOR_APP:
         calls.save(tx, call, must_advance(call, CallEvent.ACCEPTED, at=tx.at))
@@ -365,7 +379,11 @@ def _refuse_report(tx: Transaction, by: Reporter, code: RejectionCode, detail: s
 
 def _note(tx: Transaction, event: str, call: CallRecord) -> None:
     tx.note(
-        event, agent_id=call.agent_id, conversation_id=call.conversation_id, call_id=call.call_id, instance_id=call.instance_id
+        event,
+        agent_id=call.agent_id,
+        conversation_id=call.conversation_id,
+        call_id=call.call_id,
+        instance_id=call.instance_id,
     )
 
 

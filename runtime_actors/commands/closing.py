@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def close(tx: Transaction, instance: InstanceRecord, reason: str) -> None:
-    """Close a live instance: off the focus stack, its process told to end. Its open calls are the caller's concern.
+    """Close a live instance: off the focus stack, its process told to end. Calls are the caller's.
 
-    From here on it is not live: a new launch makes a new instance, and messages it did not acknowledge wait for that one.
+    From here on it is not live: a new launch makes a new instance, which gets the messages that were not acknowledged.
     """
     focus.remove(tx, instance.conversation_id, instance.instance_id)
     instance = instances.get(tx, instance.instance_id) or instance
@@ -56,6 +56,9 @@ def note_state(tx: Transaction, instance: InstanceRecord) -> None:
     if instance.end_reason and instance.state in {InstanceState.CLOSING, InstanceState.CLOSED, InstanceState.FAILED}:
         detail["reason"] = instance.end_reason
     tx.note(
-        "instance.changed", detail=detail, conversation_id=instance.conversation_id, instance_id=instance.instance_id,
+        "instance.changed",
+        detail=detail,
+        conversation_id=instance.conversation_id,
+        instance_id=instance.instance_id,
         app_scope=instance.app_scope,
-    )  # fmt: skip
+    )

@@ -18,7 +18,7 @@ GROWING: Final[set[str]] = set()
 
 
 def command(*, growing: bool = False) -> Callable[[C], C]:
-    """Register a rule that changes records. It runs inside the store's transaction, on its thread, and touches nothing else."""
+    """Register a rule that changes records. It runs inside the store's transaction and touches nothing else."""
 
     def register(rule: C) -> C:
         COMMANDS[rule.__name__] = rule

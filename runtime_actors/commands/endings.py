@@ -43,10 +43,14 @@ def end(tx: Transaction, before: CallRecord, after: CallRecord) -> None:
     calls.save(tx, before, after)
     inbox.withdraw_call(tx, after)
     tx.note(
-        "call.ended", digest=hashlib.sha256(after.result or after.failure or b"").digest(), agent_id=after.agent_id,
-        conversation_id=after.conversation_id, call_id=after.call_id, instance_id=after.instance_id,
+        "call.ended",
+        digest=hashlib.sha256(after.result or after.failure or b"").digest(),
+        agent_id=after.agent_id,
+        conversation_id=after.conversation_id,
+        call_id=after.call_id,
+        instance_id=after.instance_id,
         detail={"from": before.status, "to": after.status, "code": after.error_code},
-    )  # fmt: skip
+    )
     _post_result(tx, after)
     if after.instance_id:
         _leave(tx, after, after.instance_id)

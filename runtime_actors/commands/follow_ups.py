@@ -1,4 +1,4 @@
-"""What commands leave to be done after the COMMIT. Losing one loses no work: its receiver finds it again in the rows."""
+"""What commands leave to be done after the COMMIT. Losing one loses no work: its receiver finds it in the rows."""
 
 from __future__ import annotations
 

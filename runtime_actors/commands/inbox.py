@@ -52,8 +52,10 @@ def put_text(tx: Transaction, put: PutText) -> TextReceived | Rejection:
     """Commit an agent's text to the inbox of its scope, or answer a repeated one."""
     known = tx.row(
         "select digest from received_messages where agent_id = ? and conversation_id = ? and message_id = ?",
-        put.agent_id, put.conversation_id, put.message_id,
-    )  # fmt: skip
+        put.agent_id,
+        put.conversation_id,
+        put.message_id,
+    )
     if known is not None:
         if known[0] == put.digest:
             return TextReceived(repeated=True, audit=tx.mark())
@@ -67,11 +69,31 @@ def put_text(tx: Transaction, put: PutText) -> TextReceived | Rejection:
         (put.agent_id, put.conversation_id, put.message_id, put.digest, tx.at),
     )
     body = codec.encode(AgentText(text=put.text, data=put.data).to_wire())
-    _insert(tx, put.conversation_id, put.app_scope, "message", put.agent_id, None, body, repeated=False)
+    number = boxes.next_inbox_number(tx, put.conversation_id, put.app_scope)
+    row = InboxRow(
+        put.conversation_id,
+        put.app_scope,
+        number,
+        "message",
+        put.agent_id,
+        None,
+        body,
+        repeated=False,
+        created_at=tx.at,
+    )
+    boxes.put(tx, row)
+    instance = instances.live(tx, put.conversation_id, put.app_scope)
+    message = as_message(tx, row, instance.instance_id) if instance else None
+    if instance is not None and message is not None:  # without an instance it waits for the scope's next one
+        tx.follow_ups.append(Deliver(instance.instance_id, message))
     tx.note(
-        "message.received", digest=put.digest, agent_id=put.agent_id, conversation_id=put.conversation_id,
-        app_scope=put.app_scope, message_id=put.message_id,
-    )  # fmt: skip
+        "message.received",
+        digest=put.digest,
+        agent_id=put.agent_id,
+        conversation_id=put.conversation_id,
+        app_scope=put.app_scope,
+        message_id=put.message_id,
+    )
     return TextReceived(repeated=False, audit=tx.mark())
 
 
@@ -92,15 +114,24 @@ def _may_receive(tx: Transaction, put: PutText) -> Rejection | None:
 
 def _refused(tx: Transaction, put: PutText, code: RejectionCode, detail: str) -> Rejection:
     return tx.refuse(
-        "message.refused", code, detail, who=put.agent_id, conversation_id=put.conversation_id, message_id=put.message_id
+        "message.refused",
+        code,
+        detail,
+        who=put.agent_id,
+        conversation_id=put.conversation_id,
+        message_id=put.message_id,
     )
 
 
 def put_call(tx: Transaction, call: CallRecord, *, repeated: bool) -> None:
     """Put a call into the inbox of its instance's scope. A call never has two messages."""
-    _insert(
-        tx, call.conversation_id, call.app_scope, "tool.call", call.agent_id, call.call_id, b"", repeated=repeated, call=call
+    number = boxes.next_inbox_number(tx, call.conversation_id, call.app_scope)
+    row = InboxRow(
+        call.conversation_id, call.app_scope, number, "tool.call", call.agent_id, call.call_id, b"", repeated, tx.at
     )
+    boxes.put(tx, row)
+    if call.instance_id is not None:
+        tx.follow_ups.append(Deliver(call.instance_id, _call_message(row, call)))
 
 
 def withdraw_call(tx: Transaction, call: CallRecord) -> bool:
@@ -120,42 +151,24 @@ def as_message(tx: Transaction, row: InboxRow, instance_id: str) -> MiniAppMessa
         call = calls.of_instance(tx, instance_id, row.call_id)
         return _call_message(row, call) if call else None
     return MiniAppMessage(
-        message_id=row.message_id, number=row.number, kind="message", repeated=row.repeated, created_at=row.created_at,
+        message_id=row.message_id,
+        number=row.number,
+        kind="message",
+        repeated=row.repeated,
+        created_at=row.created_at,
         message=AgentText.model_validate(msgpack.unpackb(row.body)),
-    )  # fmt: skip
-
-
-def _insert(
-    tx: Transaction,
-    conversation_id: str,
-    app_scope: str,
-    kind: str,
-    agent_id: str,
-    call_id: str | None,
-    body: bytes,
-    *,
-    repeated: bool,
-    call: CallRecord | None = None,
-) -> None:
-    number = boxes.next_inbox_number(tx, conversation_id, app_scope)
-    row = InboxRow(conversation_id, app_scope, number, kind, agent_id, call_id, body, repeated, tx.at)
-    boxes.put(tx, row)
-    instance_id = call.instance_id if call else None
-    if instance_id is None:
-        instance = instances.live(tx, conversation_id, app_scope)
-        instance_id = instance.instance_id if instance else None
-    if instance_id is None:
-        return  # it waits for the scope's next instance
-    message = as_message(tx, row, instance_id) if call is None else _call_message(row, call)
-    if message is not None:
-        tx.follow_ups.append(Deliver(instance_id, message))
+    )
 
 
 def _call_message(row: InboxRow, call: CallRecord) -> MiniAppMessage:
     return MiniAppMessage(
-        message_id=row.message_id, number=row.number, kind="tool.call", repeated=row.repeated, created_at=row.created_at,
+        message_id=row.message_id,
+        number=row.number,
+        kind="tool.call",
+        repeated=row.repeated,
+        created_at=row.created_at,
         call=calls.for_app(call),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ class AttemptOver:
 
 @command()
 def attach(tx: Transaction, attached: Attached) -> AttemptReady | AttemptOver:
-    """Make an attempt ready, and give it the debts of its instance: each open call that has no message gets one again."""
+    """Make an attempt ready, and give it its instance's debts: each open call without a message gets one again."""
     attempt = rows.attempt(tx, attached.attempt_id)
     instance = rows.get(tx, attempt.instance_id) if attempt else None
     if attempt is None or instance is None or instance.state not in LIVE:
@@ -171,9 +171,12 @@ def attach(tx: Transaction, attached: Attached) -> AttemptReady | AttemptOver:
     rows.save(tx, moved)
     closing.note_state(tx, moved)
     tx.note(
-        "attempt.ready", digest=hashlib.sha256(attached.snapshot).digest(), instance_id=instance.instance_id,
-        attempt_id=attempt.attempt_id, detail={"level": attached.level},
-    )  # fmt: skip
+        "attempt.ready",
+        digest=hashlib.sha256(attached.snapshot).digest(),
+        instance_id=instance.instance_id,
+        attempt_id=attempt.attempt_id,
+        detail={"level": attached.level},
+    )
     for call in calls.open_of_instance(tx, instance.instance_id):
         if boxes.message_of_call(tx, call.agent_id, call.conversation_id, call.call_id) is None:
             _redeliver(tx, call)
@@ -186,9 +189,12 @@ def _redeliver(tx: Transaction, call: CallRecord) -> None:
     calls.save(tx, call, moved)
     inbox.put_call(tx, moved, repeated=True)
     tx.note(
-        "call.redelivered", agent_id=call.agent_id, conversation_id=call.conversation_id, call_id=call.call_id,
+        "call.redelivered",
+        agent_id=call.agent_id,
+        conversation_id=call.conversation_id,
+        call_id=call.call_id,
         instance_id=call.instance_id,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,14 +225,20 @@ def end_attempt(tx: Transaction, end: AttemptEnd) -> Ended | None:
         return None
     unexpected = end.counted and attempt.state is not AttemptState.STOPPING
     ended = replace(
-        attempt, state=AttemptState.ENDED, end_reason=end.reason, unexpected=unexpected, ended_boot_s=tx.moment.boot_s,
+        attempt,
+        state=AttemptState.ENDED,
+        end_reason=end.reason,
+        unexpected=unexpected,
+        ended_boot_s=tx.moment.boot_s,
         ended_at=tx.at,
-    )  # fmt: skip
+    )
     rows.save_attempt(tx, ended)
     tx.note(
-        "attempt.ended", instance_id=attempt.instance_id, attempt_id=attempt.attempt_id,
+        "attempt.ended",
+        instance_id=attempt.instance_id,
+        attempt_id=attempt.attempt_id,
         detail={"reason": end.reason, "unexpected": unexpected},
-    )  # fmt: skip
+    )
     instance = rows.get(tx, attempt.instance_id)
     if instance is not None and attempt.state is not AttemptState.STARTING:
         inbox.mark_seen(tx, instance.conversation_id, instance.app_scope)
@@ -270,7 +282,9 @@ def interrupt(tx: Transaction, call: CallRecord, *, counted: bool) -> None:
     if call.fails_on_interruption:
         endings.give_up(tx, moved, RejectionCode.OUTCOME_UNKNOWN, "its process died, and it must not run twice")
     elif moved.crashes >= MAX_CRASHES:
-        endings.give_up(tx, moved, RejectionCode.APP_CRASHED, f"the app's process died {moved.crashes} times while it ran")
+        endings.give_up(
+            tx, moved, RejectionCode.APP_CRASHED, f"the app's process died {moved.crashes} times while it ran"
+        )
     else:
         calls.save(tx, call, moved)
 

@@ -29,7 +29,7 @@ class Recovered:
 
 @command()
 def recover(tx: Transaction, _nothing: object) -> Recovered:
-    """Bring clocks, attempts and instances of an earlier daemon to how things stand. Running it twice changes nothing more."""
+    """Bring clocks, attempts and instances of an earlier daemon to how things stand now. May be repeated."""
     _rebase_clocks(tx)
     interrupted: list[CallKey] = []
     for attempt in rows.running_attempts(tx):
@@ -38,9 +38,11 @@ def recover(tx: Transaction, _nothing: object) -> Recovered:
         )
         rows.save_attempt(tx, ended)
         tx.note(
-            "attempt.ended", instance_id=attempt.instance_id, attempt_id=attempt.attempt_id,
+            "attempt.ended",
+            instance_id=attempt.instance_id,
+            attempt_id=attempt.attempt_id,
             detail={"reason": "daemon_ended", "unexpected": False},
-        )  # fmt: skip
+        )
         instance = rows.get(tx, attempt.instance_id)
         if instance is not None:
             inbox.mark_seen(tx, instance.conversation_id, instance.app_scope)

@@ -61,15 +61,24 @@ def view_apps(tx: Transaction, _view: View) -> Page:
 def view_instances(tx: Transaction, view: View) -> Page:
     """Instances and the process each has now; with `filter.all`, those that ended too."""
     where = "" if view.filter.get("all") else "where i.state not in ('closed', 'failed')"
-    found = tx.rows(
-        "select i.instance_id, i.app_scope, i.conversation_id, i.state, a.attempt_id, a.pid, a.level, a.started_at, i.end_reason "
-        "from instances i left join attempts a on a.instance_id = i.instance_id and a.state <> 'ended' "
+    found = tx.rows(  # the parts of the statement are our own words
+        "select i.instance_id, i.app_scope, i.conversation_id, i.state, a.attempt_id, a.pid, a.level, a.started_at, "  # noqa: S608
+        "i.end_reason from instances i left join attempts a on a.instance_id = i.instance_id and a.state <> 'ended' "
         f"{where} order by i.created_at, i.rowid limit ? offset ?",
-        view.limit + 1, int(view.after or 0),
-    )  # fmt: skip
-    names = (
-        "instance_id", "app_scope", "conversation_id", "state", "attempt_id", "pid", "level", "started_at", "end_reason",
-    )  # fmt: skip
+        view.limit + 1,
+        int(view.after or 0),
+    )
+    names = [
+        "instance_id",
+        "app_scope",
+        "conversation_id",
+        "state",
+        "attempt_id",
+        "pid",
+        "level",
+        "started_at",
+        "end_reason",
+    ]
     return _paged([dict(zip(names, row, strict=True)) for row in found], view)
 
 
@@ -85,12 +94,25 @@ def view_calls(tx: Transaction, view: View) -> Page:
         terms.append("seq < ?")
         values.append(int(view.after))
     where = f"where {' and '.join(terms)}" if terms else ""
-    columns = (
-        "seq", "agent_id", "conversation_id", "call_id", "tool_id", "app_scope", "instance_id", "status", "error_code",
-        "cancel_requested", "crashes", "created_at", "updated_at",
-    )  # fmt: skip
+    columns = [
+        "seq",
+        "agent_id",
+        "conversation_id",
+        "call_id",
+        "tool_id",
+        "app_scope",
+        "instance_id",
+        "status",
+        "error_code",
+        "cancel_requested",
+        "crashes",
+        "created_at",
+        "updated_at",
+    ]
     found = tx.rows(
-        f"select {', '.join(columns)} from calls {where} order by seq desc limit ?", *values, view.limit + 1
+        f"select {', '.join(columns)} from calls {where} order by seq desc limit ?",  # noqa: S608 - our own words
+        *values,
+        view.limit + 1,
     )
     made = [dict(zip(columns, row, strict=True)) | {"cancel_requested": bool(row[9])} for row in found]
     return Page(tuple(made[: view.limit]), str(made[view.limit - 1]["seq"]) if len(made) > view.limit else None)
@@ -99,12 +121,19 @@ def view_calls(tx: Transaction, view: View) -> Page:
 def view_call(tx: Transaction, view: View) -> Page | Rejection:
     """Everything about the calls of one id: record, input, and its audit entries."""
     call_id = str(view.filter.get("call_id", ""))
-    found = tx.rows("select agent_id, conversation_id from calls where call_id = ? order by seq limit ?", call_id, view.limit)
+    found = tx.rows(
+        "select agent_id, conversation_id from calls where call_id = ? order by seq limit ?", call_id, view.limit
+    )
     made = []
     for agent_id, conversation_id in found:
         call = calls.find(tx, CallKey(agent_id, conversation_id, call_id))
         if call is not None:
-            row = {"agent_id": agent_id, "crashes": call.crashes, "handling": call.handling} | calls.state(call).to_wire()
+            row = {
+                "agent_id": agent_id,
+                "crashes": call.crashes,
+                "handling": call.handling,
+                **calls.state(call).to_wire(),
+            }
             small = len(call.input) + len(call.result or b"") <= _BOTH_FIT
             made.append(row | ({"input": msgpack.unpackb(call.input)} if small else {"input_bytes": len(call.input)}))
     if not made:
@@ -117,15 +146,23 @@ def view_inbox(tx: Transaction, view: View) -> Page:
     found = tx.rows(
         "select conversation_id, app_scope, number, kind, agent_id, call_id, repeated, created_at from inbox "
         "order by conversation_id, app_scope, number limit ? offset ?",
-        view.limit + 1, int(view.after or 0),
-    )  # fmt: skip
+        view.limit + 1,
+        int(view.after or 0),
+    )
     made = [
         {
-            "conversation_id": row[0], "app_scope": row[1], "message_id": f"m{row[2]}", "number": row[2], "kind": row[3],
-            "agent_id": row[4], "call_id": row[5], "repeated": bool(row[6]), "created_at": row[7],
+            "conversation_id": row[0],
+            "app_scope": row[1],
+            "message_id": f"m{row[2]}",
+            "number": row[2],
+            "kind": row[3],
+            "agent_id": row[4],
+            "call_id": row[5],
+            "repeated": bool(row[6]),
+            "created_at": row[7],
         }
         for row in found
-    ]  # fmt: skip
+    ]
     return _paged(made, view)
 
 
@@ -134,8 +171,9 @@ def view_outbox(tx: Transaction, view: View) -> Page:
     found = tx.rows(
         "select agent_id, number, conversation_id, kind, call_id, length(frame), created_at from outbox "
         "order by agent_id, number limit ? offset ?",
-        view.limit + 1, int(view.after or 0),
-    )  # fmt: skip
+        view.limit + 1,
+        int(view.after or 0),
+    )
     names = ("agent_id", "number", "conversation_id", "type", "call_id", "bytes", "created_at")
     return _paged([dict(zip(names, row, strict=True)) for row in found], view)
 
@@ -144,8 +182,9 @@ def view_focus(tx: Transaction, view: View) -> Page:
     """Focus stacks; the last one is in front."""
     found = tx.rows(
         "select conversation_id from focus where stack <> '[]' order by conversation_id limit ? offset ?",
-        view.limit + 1, int(view.after or 0),
-    )  # fmt: skip
+        view.limit + 1,
+        int(view.after or 0),
+    )
     return _paged([{"conversation_id": row[0], "stack": list(rows.stack(tx, row[0]))} for row in found], view)
 
 
@@ -219,9 +258,14 @@ def _audit_entry(row: tuple[Any, ...]) -> AuditEntry:
 def _entry(row: tuple[Any, ...]) -> JsonObject:
     entry = _audit_entry(row)
     return {
-        "seq": entry.seq, "at": entry.at, "event": entry.event, "subject": entry.subject, "detail": entry.detail,
-        "digest": entry.digest.hex(), "head_hash": bytes(row[6]).hex(),
-    }  # fmt: skip
+        "seq": entry.seq,
+        "at": entry.at,
+        "event": entry.event,
+        "subject": entry.subject,
+        "detail": entry.detail,
+        "digest": entry.digest.hex(),
+        "head_hash": bytes(row[6]).hex(),
+    }
 
 
 def _paged(made: list[JsonObject], view: View) -> Page:

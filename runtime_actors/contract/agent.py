@@ -27,7 +27,6 @@ def _check_text(text: str) -> str:
     return text
 
 
-
 class AgentAttach(WireModel):
     """`lineup.v1.agent.attach`: first word on the agent door."""
 
@@ -39,21 +38,21 @@ class AgentAttach(WireModel):
 
 
 class AgentRelay(WireModel):
-    """`lineup.v1.agent.relay`: the CURVE relay says whose key this connection proved. Not for clients; it has no answer."""
+    """`lineup.v1.agent.relay`: the CURVE relay says whose key this connection proved. Not for clients."""
 
     agent: AgentName
     secret: str = Field(max_length=128)
 
 
 class AgentAttached(WireModel):
-    """`lineup.v1.agent.attached`, followed by `lineup.v1.client.inventory` and what is still unsettled."""
+    """`lineup.v1.agent.attached`, followed by `lineup.v1.client.inventory` and what is unsettled."""
 
     request_id: str
     agent: str
     window: int = Field(ge=1)
     """The most deliveries that are sent on this connection ahead of their acknowledgement."""
     stream: str
-    """Names the series of delivery and audit numbers. Another one than before means a new or restored store: forget the numbers."""
+    """Names the series of delivery and audit numbers; a new or restored store has another."""
     last_number: int = Field(ge=0)
     """The highest delivery number given so far."""
     inventory_revision: str

@@ -30,7 +30,9 @@ Capability = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9.-]{0,63
 Revision = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,64}$")]
 Version = Annotated[str, StringConstraints(pattern=r"^\d{1,6}\.\d{1,6}\.\d{1,6}(?:[-+][0-9A-Za-z.-]{1,32})?$")]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
-Timestamp = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$")]
+Timestamp = Annotated[
+    str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$")
+]
 """RFC 3339 date and time with an offset."""
 
 

@@ -50,8 +50,13 @@ def decode(frame: bytes) -> Envelope:
         raise codec.IntakeError(codec.MESSAGE_INVALID, f"not an envelope: {describe(error)}") from None
 
 
-def encode(  # noqa: PLR0913 - these are the envelope's fields
-    kind: str, body: WireModel | Mapping[str, Any], *, id: str, sent_at: str, conversation_id: str | None = None  # noqa: A002
+def encode(
+    kind: str,
+    body: WireModel | Mapping[str, Any],
+    *,
+    id: str,  # noqa: A002 - the envelope's own field
+    sent_at: str,
+    conversation_id: str | None = None,
 ) -> bytes:
     """One frame, in canonical form."""
     tree: JsonObject = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator
 
@@ -46,7 +46,8 @@ def _bounded(payload: JsonObject, most_bytes: int, most_nodes: int) -> bytes:
     frame = codec.encode(payload)
     if len(frame) > most_bytes:
         raise codec.IntakeError(codec.MESSAGE_TOO_LARGE, f"it takes {len(frame)} bytes; {most_bytes} are allowed")
-    nodes, depth, level = 1, 1, [payload]
+    nodes, depth = 1, 1
+    level: list[dict[str, Any] | list[Any]] = [payload]
     while level:  # breadth first, a level a round
         children = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
         nodes += len(children)

@@ -27,8 +27,7 @@ class SdkCapability(WireModel):
 Capabilities = Annotated[tuple[SdkCapability, ...], Field(strict=False, max_length=64)]
 
 CORE_CAPABILITIES: Final = tuple(
-    SdkCapability(name=name, surface="core", supportLevel="native")
-    for name in ("input.receive", "output.publish")
+    SdkCapability(name=name, surface="core", supportLevel="native") for name in ("input.receive", "output.publish")
 )
 """What this SDK offers in environment `worker`: the inbox, and results."""
 

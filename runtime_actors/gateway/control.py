@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from runtime_actors.commands import agents, apps, views
@@ -68,12 +69,12 @@ class Control:
                 self._store.run(
                     apps.switch,
                     apps.SwitchTo(kind, name, enabled),
-                    lambda out: answer(*_done(request_id, out, lambda: {"revision": out.revision, "changed": out.changed})),
+                    lambda out: answer(*_done(request_id, out)),
                 )
             case a.AddAgent():
                 self._add_agent(request_id, body, answer)
             case a.Backup(path=path):
-                self._machinery.backup(path, lambda out: answer(*_done(request_id, out, lambda: out)))
+                self._machinery.backup(path, lambda out: answer(*_done(request_id, out)))
             case a.VerifyAudit():
                 self._verify(request_id, answer, *self._machinery.anchor(), 0)
             case a.Shutdown():
@@ -98,7 +99,9 @@ class Control:
         if peer.role == "host" and query.what not in HOST_LISTINGS:
             answer("", Rejection(code=RejectionCode.ROLE_DENIED, detail=f"hosts may not read {query.what}"))
         elif query.after is not None and not query.after.isdigit():
-            answer("", Rejection(code=RejectionCode.MESSAGE_INVALID, detail="after: give the `next` of the page before"))
+            answer(
+                "", Rejection(code=RejectionCode.MESSAGE_INVALID, detail="after: give the `next` of the page before")
+            )
         elif query.what == "inventory":
             answer(*_rows(request_id, views.Page((inventory.wire.to_wire(),))))
         elif query.what == "logs":
@@ -117,7 +120,9 @@ class Control:
         if what == "status":
             return views.Page(({**page.rows[0], **self._machinery.status()},))
         if what == "ps":
-            rows = ({**row, "rss_bytes": self._machinery.rss_bytes(row["pid"]) if row["pid"] else None} for row in page.rows)
+            rows = (
+                {**row, "rss_bytes": self._machinery.rss_bytes(row["pid"]) if row["pid"] else None} for row in page.rows
+            )
             return views.Page(tuple(rows), page.next)
         return page
 
@@ -141,7 +146,7 @@ class Control:
 
     def _add_agent(self, request_id: str, new: a.AddAgent, answer: Answer) -> None:
         def told(outcome: agents.AgentAdded | Rejection) -> None:
-            answer(*_done(request_id, outcome, lambda: {"name": new.name}))
+            answer(*_done(request_id, outcome))
             if new.public_key is not None and not isinstance(outcome, Rejection):
                 self._store.run(
                     agents.public_keys,
@@ -170,10 +175,13 @@ class Control:
         self._store.run(views.verify_slice, (seq, head, _VERIFY_AT_ONCE), told)
 
 
-def _done(request_id: str, outcome: object, data: Callable[[], JsonObject]) -> tuple[str, WireModel | Rejection]:
+def _done(
+    request_id: str, outcome: apps.Switched | agents.AgentAdded | JsonObject | Rejection
+) -> tuple[str, WireModel | Rejection]:
     if isinstance(outcome, Rejection):
         return "", outcome
-    return "lineup.v1.control.done", a.Done(request_id=request_id, data=data())
+    data = outcome if isinstance(outcome, dict) else asdict(outcome)
+    return "lineup.v1.control.done", a.Done(request_id=request_id, data=data)
 
 
 def _rows(request_id: str, page: views.Page | Rejection) -> tuple[str, WireModel | Rejection]:

@@ -111,6 +111,11 @@ class Relay:
         _end(self.process, within_s)
 
 
+def new_keys() -> tuple[bytes, bytes]:
+    """A public and a secret key, Z85."""
+    return zmq.curve_keypair()
+
+
 def start_relay(config: RelayConfig, *, within_s: float = 10.0) -> Relay:
     """Start the relay and wait until it serves. On Linux it dies with the calling thread, so call it from the main one.
 

@@ -47,7 +47,9 @@ OLD_FORM: Final = "lineup.v1.tool.call"
 NEEDS_CONVERSATION: Final = frozenset(
     {"lineup.v1.tool.invoke", "lineup.v1.tool.cancel", "lineup.v1.tool.get", "lineup.v1.message"}
 )
-BEFORE_ATTACH: Final = frozenset({"lineup.v1.agent.attach", "lineup.v1.agent.relay", "lineup.v1.host.attach", "lineup.v1.ping"})
+BEFORE_ATTACH: Final = frozenset(
+    {"lineup.v1.agent.attach", "lineup.v1.agent.relay", "lineup.v1.host.attach", "lineup.v1.ping"}
+)
 HOST_LISTINGS: Final = frozenset({"focus", "ps", "apps"})
 
 

@@ -8,10 +8,8 @@ import os
 import secrets
 from typing import TYPE_CHECKING
 
-import zmq
-
 from runtime_actors.errors import GaveUp
-from runtime_actors.gateway.curve import Relay, RelayConfig, RelayNotStarted, start_relay
+from runtime_actors.gateway.curve import Relay, RelayConfig, RelayNotStarted, new_keys, start_relay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +77,7 @@ class TcpDoor:
         """The secret key (Z85), made with the first use; the public one lies beside it for agents."""
         path = self._state / "curve.key"
         if not path.exists():
-            public, secret = zmq.curve_keypair()
+            public, secret = new_keys()
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(secret)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OrchestratorActor(RuntimeActor):
-    """Owns instances and focus, whose commands are in `commands.instances`. Keeps who has a process and who waits for one."""
+    """Owns instances and focus (`commands.instances`). Keeps who has a process and who waits for one."""
 
     def __init__(
         self,
@@ -89,7 +89,9 @@ class OrchestratorActor(RuntimeActor):
 
     def _sweep(self) -> None:
         self._store.run(
-            instances.read_wanted, None, lambda found: self._me.tell(found) if isinstance(found, instances.Wanted) else None
+            instances.read_wanted,
+            None,
+            lambda found: self._me.tell(found) if isinstance(found, instances.Wanted) else None,
         )
 
     def _compare(self, wanted: tuple[str, ...], unwanted: tuple[tuple[str, str], ...]) -> None:

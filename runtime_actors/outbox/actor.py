@@ -110,7 +110,7 @@ class OutboxActor(RuntimeActor):
 
     def _acked(self, agent_id: str, numbers: tuple[int, ...]) -> None:
         self._store.run(agents.settle_deliveries, agents.Settle(agent_id, numbers))
-        # The window opens at once; that they are settled is the store's to record. One that could not be is found again by the sweep.
+        # The window opens at once. If the store could not record it, the sweep finds them again.
         for attachment in self._of_agent.get(agent_id, {}).values():
             for number in numbers:
                 attachment.feed.settle(number)

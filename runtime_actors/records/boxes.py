@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from runtime_actors.records.transaction import Transaction
 
 
+_MOST_DIGITS: Final = 15
+
+
 @dataclass(frozen=True, slots=True)
 class InboxRow:
     """A message that is not acknowledged yet."""
@@ -35,7 +38,8 @@ class InboxRow:
 def number_of(message_id: str) -> int | None:
     """The number in a message id, or None if it is not one of ours."""
     digits = message_id[1:]
-    return int(digits) if message_id[:1] == "m" and digits.isascii() and digits.isdigit() and len(digits) < 16 else None
+    ours = message_id[:1] == "m" and digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+    return int(digits) if ours else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +54,29 @@ class Delivery:
     frame: bytes
 
 
-_INBOX: Final = "select conversation_id, app_scope, number, kind, agent_id, call_id, body, repeated, created_at from inbox"
+_INBOX: Final = (
+    "select conversation_id, app_scope, number, kind, agent_id, call_id, body, repeated, created_at from inbox"
+)
 _OUTBOX: Final = "select agent_id, number, conversation_id, kind, call_id, frame from outbox"
 
 
 def next_inbox_number(tx: Transaction, conversation_id: str, app_scope: str) -> int:
     """Numbers grow by one within a scope of a conversation."""
     row = tx.row(
-        "insert into inboxes values (?, ?, 1) on conflict do update set last_number = last_number + 1 returning last_number",
-        conversation_id, app_scope,
-    )  # fmt: skip
+        "insert into inboxes values (?, ?, 1) "
+        "on conflict do update set last_number = last_number + 1 returning last_number",
+        conversation_id,
+        app_scope,
+    )
     assert row is not None  # noqa: S101 - an upsert returns its row
     return int(row[0])
 
 
 def last_inbox_number(tx: Transaction, conversation_id: str, app_scope: str) -> int:
     """The highest number given so far."""
-    row = tx.row("select last_number from inboxes where conversation_id = ? and app_scope = ?", conversation_id, app_scope)
+    row = tx.row(
+        "select last_number from inboxes where conversation_id = ? and app_scope = ?", conversation_id, app_scope
+    )
     return int(row[0]) if row else 0
 
 
@@ -75,10 +85,17 @@ def put(tx: Transaction, row: InboxRow) -> None:
     tx.sql.execute(
         "insert into inbox values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            row.conversation_id, row.app_scope, row.number, row.kind, row.agent_id, row.call_id, row.body, row.repeated,
+            row.conversation_id,
+            row.app_scope,
+            row.number,
+            row.kind,
+            row.agent_id,
+            row.call_id,
+            row.body,
+            row.repeated,
             row.created_at,
         ),
-    )  # fmt: skip
+    )
 
 
 def message(tx: Transaction, conversation_id: str, app_scope: str, number: int) -> InboxRow | None:
@@ -91,7 +108,9 @@ def message(tx: Transaction, conversation_id: str, app_scope: str, number: int) 
 
 def message_of_call(tx: Transaction, agent_id: str, conversation_id: str, call_id: str) -> InboxRow | None:
     """The message by which a call waits to be taken over."""
-    row = tx.row(f"{_INBOX} where conversation_id = ? and call_id = ? and agent_id = ?", conversation_id, call_id, agent_id)
+    row = tx.row(
+        f"{_INBOX} where conversation_id = ? and call_id = ? and agent_id = ?", conversation_id, call_id, agent_id
+    )
     return None if row is None else _inbox(row)
 
 
@@ -107,8 +126,11 @@ def page(tx: Transaction, conversation_id: str, app_scope: str, after: int, limi
     """Unacknowledged messages with a higher number, in order."""
     rows = tx.rows(
         f"{_INBOX} where conversation_id = ? and app_scope = ? and number > ? order by number limit ?",
-        conversation_id, app_scope, after, limit,
-    )  # fmt: skip
+        conversation_id,
+        app_scope,
+        after,
+        limit,
+    )
     return [_inbox(row) for row in rows]
 
 
@@ -137,10 +159,16 @@ def post(tx: Transaction, delivery: Delivery) -> None:
     tx.sql.execute(
         "insert into outbox values (?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            one.agent_id, one.number, one.conversation_id, one.kind, one.call_id, one.frame, tx.at,
+            one.agent_id,
+            one.number,
+            one.conversation_id,
+            one.kind,
+            one.call_id,
+            one.frame,
+            tx.at,
             tx.moment.wall.timestamp(),
         ),
-    )  # fmt: skip
+    )
 
 
 def deliveries(tx: Transaction, agent_id: str) -> Iterator[Delivery]:
@@ -158,10 +186,11 @@ def count_unsettled(tx: Transaction, agent_id: str) -> int:
 def drop_progress(tx: Transaction, agent_id: str, conversation_id: str, call_id: str) -> None:
     """Newer words replace what was not settled."""
     tx.sql.execute(
-        "delete from outbox where agent_id = ? and conversation_id = ? and call_id = ? and kind = 'lineup.v1.tool.progress'",
+        "delete from outbox "
+        "where agent_id = ? and conversation_id = ? and call_id = ? and kind = 'lineup.v1.tool.progress'",
         (agent_id, conversation_id, call_id),
     )
 
 
 def _inbox(row: tuple[Any, ...]) -> InboxRow:
-    return InboxRow(*row[:7], bool(row[7]), row[8])
+    return InboxRow(row[0], row[1], row[2], row[3], row[4], row[5], row[6], repeated=bool(row[7]), created_at=row[8])

@@ -18,9 +18,18 @@ _COLUMNS: Final = tuple(CallRecord.__dataclass_fields__)
 _SELECT: Final = f"select {', '.join(_COLUMNS)} from calls"  # noqa: S608 - our own column names
 _INSERT: Final = f"insert into calls ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
 _CHANGING: Final = (
-    "status", "result", "error_code", "failure", "progress", "cancel_requested", "crashes", "refused_outputs",
-    "deadline_boot_s", "due_boot_s", "updated_at",
-)  # fmt: skip
+    "status",
+    "result",
+    "error_code",
+    "failure",
+    "progress",
+    "cancel_requested",
+    "crashes",
+    "refused_outputs",
+    "deadline_boot_s",
+    "due_boot_s",
+    "updated_at",
+)
 _UPDATE: Final = f"update calls set {', '.join(f'{name} = ?' for name in _CHANGING)} where seq = ?"  # noqa: S608
 
 
@@ -29,14 +38,18 @@ def find(tx: Transaction, key: CallKey) -> CallRecord | None:
     return _record(
         tx.row(
             f"{_SELECT} where agent_id = ? and conversation_id = ? and call_id = ?",
-            key.agent_id, key.conversation_id, key.call_id,
+            key.agent_id,
+            key.conversation_id,
+            key.call_id,
         )
-    )  # fmt: skip
+    )
 
 
 def of_instance(tx: Transaction, instance_id: str, call_id: str) -> CallRecord | None:
     """A call that was given to this instance: another instance's is not found."""
-    return _record(tx.row(f"{_SELECT} where instance_id = ? and call_id = ? order by seq desc limit 1", instance_id, call_id))
+    return _record(
+        tx.row(f"{_SELECT} where instance_id = ? and call_id = ? order by seq desc limit 1", instance_id, call_id)
+    )
 
 
 def open_of_instance(tx: Transaction, instance_id: str) -> list[CallRecord]:
@@ -60,7 +73,9 @@ def every_open(tx: Transaction) -> Iterator[CallRecord]:
 def due(tx: Transaction, limit: int) -> list[CallRecord]:
     """Calls whose deadline or grace has passed, the longest overdue first."""
     rows = tx.rows(
-        f"{_SELECT} where due_boot_s is not null and due_boot_s <= ? order by due_boot_s limit ?", tx.moment.boot_s, limit
+        f"{_SELECT} where due_boot_s is not null and due_boot_s <= ? order by due_boot_s limit ?",
+        tx.moment.boot_s,
+        limit,
     )
     return [_made(row) for row in rows]
 

@@ -25,12 +25,16 @@ def get(tx: Transaction, instance_id: str) -> InstanceRecord | None:
 
 def live(tx: Transaction, conversation_id: str, app_scope: str) -> InstanceRecord | None:
     """The one live instance of a scope in a conversation."""
-    return _record(tx.row(f"{_SELECT} where conversation_id = ? and app_scope = ? and {_LIVE}", conversation_id, app_scope))
+    return _record(
+        tx.row(f"{_SELECT} where conversation_id = ? and app_scope = ? and {_LIVE}", conversation_id, app_scope)
+    )
 
 
 def unfinished(tx: Transaction) -> list[InstanceRecord]:
     """All that are live or closing, oldest first."""
-    return [_made(row) for row in tx.rows(f"{_SELECT} where state not in ('closed', 'failed') order by created_at, rowid")]
+    return [
+        _made(row) for row in tx.rows(f"{_SELECT} where state not in ('closed', 'failed') order by created_at, rowid")
+    ]
 
 
 def add(tx: Transaction, instance: InstanceRecord) -> None:
@@ -67,7 +71,8 @@ def attempt(tx: Transaction, attempt_id: str) -> AttemptRecord | None:
 def running_attempt(tx: Transaction, instance_id: str) -> AttemptRecord | None:
     """The process an instance has now, if any."""
     row = tx.row(
-        f"{_SELECT_ATTEMPT} where instance_id = ? and state <> 'ended' order by started_boot_s desc limit 1", instance_id
+        f"{_SELECT_ATTEMPT} where instance_id = ? and state <> 'ended' order by started_boot_s desc limit 1",
+        instance_id,
     )
     return None if row is None else _attempt(row)
 
@@ -80,7 +85,9 @@ def running_attempts(tx: Transaction) -> list[AttemptRecord]:
 def unexpected_ends(tx: Transaction, instance_id: str, since_boot_s: float) -> list[float]:
     """When, on CLOCK_BOOTTIME, its processes ended unexpectedly."""
     rows = tx.rows(
-        "select ended_boot_s from attempts where instance_id = ? and unexpected and ended_boot_s > ?", instance_id, since_boot_s
+        "select ended_boot_s from attempts where instance_id = ? and unexpected and ended_boot_s > ?",
+        instance_id,
+        since_boot_s,
     )
     return [row[0] for row in rows]
 
@@ -95,13 +102,20 @@ def add_attempt(tx: Transaction, one: AttemptRecord) -> None:
 def save_attempt(tx: Transaction, one: AttemptRecord) -> None:
     """Write what can change."""
     tx.sql.execute(
-        "update attempts set state = ?, pid = ?, level = ?, snapshot = ?, end_reason = ?, unexpected = ?, ended_boot_s = ?, "
-        "ended_at = ? where attempt_id = ?",
+        "update attempts set state = ?, pid = ?, level = ?, snapshot = ?, end_reason = ?, unexpected = ?, "
+        "ended_boot_s = ?, ended_at = ? where attempt_id = ?",
         (
-            one.state, one.pid, one.level, one.snapshot, one.end_reason, one.unexpected, one.ended_boot_s, one.ended_at,
+            one.state,
+            one.pid,
+            one.level,
+            one.snapshot,
+            one.end_reason,
+            one.unexpected,
+            one.ended_boot_s,
+            one.ended_at,
             one.attempt_id,
         ),
-    )  # fmt: skip
+    )
 
 
 def _record(row: tuple[Any, ...] | None) -> InstanceRecord | None:

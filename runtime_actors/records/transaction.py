@@ -12,6 +12,7 @@ from runtime_actors.rules.audit import AuditEntry, next_head
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Mapping
     from datetime import datetime
 
     from runtime_actors.config import Bounds
@@ -60,8 +61,12 @@ class Transaction:
 
     def note(self, event: str, *, digest: bytes = b"", detail: JsonObject | None = None, **subject: str | None) -> None:
         """Append an audit entry; `subject` holds ids."""
+        self.record(event, subject, detail or {}, digest)
+
+    def record(self, event: str, subject: Mapping[str, str | None], detail: JsonObject, digest: bytes = b"") -> None:
+        """Append an audit entry."""
         names = {key: value for key, value in subject.items() if value is not None}
-        entry = AuditEntry(self.chain.seq + 1, self.at, event, names, _plain(detail or {}), digest)
+        entry = AuditEntry(self.chain.seq + 1, self.at, event, names, _plain(detail), digest)
         head = next_head(self.chain.head, entry)
         self.sql.execute(
             "insert into audit values (?, ?, ?, ?, ?, ?, ?)",
@@ -72,7 +77,7 @@ class Transaction:
     def refuse(self, event: str, code: RejectionCode, detail: str, *, who: str, **subject: str | None) -> Rejection:
         """Refuse: an audit entry (or a count, in a flood), and nothing else. `who` is the agent or instance refused."""
         if self.floods.wants_entry((who, code), self.moment.boot_s):
-            self.note(event, detail={"code": code}, who=who, **subject)
+            self.record(event, subject | {"who": who}, {"code": code})
         return Rejection(code=code, detail=detail)
 
     def mark(self) -> AuditMark:

@@ -11,7 +11,7 @@ from runtime_actors.commands import agents, apps, calls
 from runtime_actors.commands.follow_ups import DueAt, InventoryChanged
 from runtime_actors.contract import codec, payload
 from runtime_actors.contract.rejection import Rejection, RejectionCode
-from runtime_actors.contract.tools import Cancel, CallStatus, Complete, Fail, Failure, ReportProgress
+from runtime_actors.contract.tools import CallStatus, Cancel, Complete, Fail, Failure, ReportProgress
 from runtime_actors.router import messages as m
 from runtime_actors.rules import admission
 from runtime_actors.rules.inventory import Inventory
@@ -37,7 +37,7 @@ _LATEST_LOOK_S: Final = 3600.0
 class RouterActor(RuntimeActor):
     """Owns calls. Keeps only the current inventory and the next deadline, so a rebuild loses nothing."""
 
-    def __init__(  # noqa: PLR0913 - everything it touches is handed in
+    def __init__(
         self,
         care: Care,
         *,
@@ -67,7 +67,7 @@ class RouterActor(RuntimeActor):
         self._next_look_s = float("inf")
         self._sweep()
 
-    def receive(self, message: object) -> None:  # noqa: C901 - one line a message
+    def receive(self, message: object) -> None:  # noqa: C901, PLR0912 - one line a message
         """Handle one message."""
         match message:
             case m.Invoke():
@@ -180,7 +180,9 @@ class RouterActor(RuntimeActor):
         self._expire()
         self._store.run(agents.count_floods, None)
         self._store.run(agents.drop_unread, None)
-        self._store.run(apps.current_inventory, None, lambda now: self._me.tell(now) if isinstance(now, Inventory) else None)
+        self._store.run(
+            apps.current_inventory, None, lambda now: self._me.tell(now) if isinstance(now, Inventory) else None
+        )
 
     def _compare(self, inventory: Inventory) -> None:
         if inventory.revision != self._inventory.revision or inventory.disabled != self._inventory.disabled:

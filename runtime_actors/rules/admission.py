@@ -1,7 +1,7 @@
 """The ladder: may this invocation become a call? The first rung that fails answers (docs/protocol.md, section 4.3).
 
-The rungs here need no record; those that do (known call, conversation, permission, instance, bounds) are climbed inside the
-transaction by `commands.calls.admit`.
+The rungs here need no record. Those that do (known call, conversation, permission, instance, bounds) are climbed inside
+the transaction by `commands.calls.admit`.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ WINDOW_BYTES: Final = 4 * 1024 * 1024
 class Feed:
     """What was sent to one peer of an ordered, numbered log and is not settled yet.
 
-    New entries are offered as they are committed. One that finds no room, or that does not follow the last one, puts the feed
-    behind: from then on entries are read from the store, a page at a time, until it has caught up. So a
-    slow peer costs no memory, and an offer that got lost is noticed.
+    New entries are offered as they are committed. One that finds no room, or that does not follow the last one, puts
+    the feed behind: from then on entries are read from the store, a page at a time, until it has caught up. So a slow
+    peer costs no memory, and an offer that got lost is noticed.
     """
 
     window: int = WINDOW
@@ -61,7 +61,7 @@ class Feed:
 
         """
         self.reading = False
-        chosen = []
+        chosen: list[int] = []
         for number, size in page:
             if number in self.in_flight:
                 continue
@@ -85,7 +85,7 @@ class Feed:
         self.bytes_in_flight -= self.in_flight.pop(number, 0)
 
     def wants_page(self) -> bool:
-        """Whether to read from the store now: behind, and half of the window is free, so that pages are worth reading."""
+        """Whether to read from the store now: behind, and half of the window is free, so that a page is worth it."""
         return self.behind and not self.reading and len(self.in_flight) <= self.window // 2
 
     def restart(self) -> None:

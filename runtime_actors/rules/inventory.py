@@ -40,7 +40,8 @@ class Inventory:
 
 def build(catalogue: Catalogue, disabled: frozenset[tuple[str, str]]) -> Inventory:
     """The inventory of what is enabled. The same content has the same revision."""
-    apps, tools, capabilities = [], [], set()
+    apps, tools = [], []
+    capabilities: set[str] = set()
     for scope, app in sorted(catalogue.apps.items()):
         if ("app", scope) in disabled:
             continue

@@ -13,6 +13,8 @@ from runtime_actors.contract.manifest import MiniAppManifest, ToolDescriptor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from runtime_actors.contract.base import JsonObject
+
 RUNTIME_VERSION: Final = "0.1.0"
 SYSTEM_SCOPES: Final = frozenset({"chat"})
 """Packaged apps that may be `kind: system`."""
@@ -46,22 +48,27 @@ def register(raw: object, folder: str, *, packaged: bool) -> RegisteredApp | lis
     try:
         manifest = MiniAppManifest.model_validate(raw)
     except ValidationError as error:
-        return [("/" + "/".join(str(part) for part in one["loc"]), one["msg"]) for one in error.errors(include_url=False)]
+        found = error.errors(include_url=False, include_input=False)
+        return [("/" + "/".join(str(part) for part in one["loc"]), one["msg"]) for one in found]
     faults = _app_faults(manifest, packaged=packaged)
     tools = {}
     for index, descriptor in enumerate(manifest.tools):
         at = f"/tools/{index}"
         faults += _tool_faults(manifest, descriptor, at)
-        schemas = []
-        for name, source in (("input_schema", descriptor.input_schema), ("output_schema", descriptor.output_schema)):
-            try:
-                schemas.append(compile_schema(source))
-            except SchemaRefused as refused:
-                faults.append((f"{at}/{name}{refused.path}", refused.reason))
-        if len(schemas) == 2:  # noqa: PLR2004 - input and output
+        given = _compiled(descriptor.input_schema, f"{at}/input_schema", faults)
+        answered = _compiled(descriptor.output_schema, f"{at}/output_schema", faults)
+        if given is not None and answered is not None:
             fails = manifest.extensions.on_interruption.get(descriptor.id) == "fail"
-            tools[descriptor.id] = RegisteredTool(descriptor, *schemas, fails_on_interruption=fails)
+            tools[descriptor.id] = RegisteredTool(descriptor, given, answered, fails_on_interruption=fails)
     return faults or RegisteredApp(manifest, folder, tools)
+
+
+def _compiled(source: JsonObject, at: str, faults: list[Fault]) -> Schema | None:
+    try:
+        return compile_schema(source)
+    except SchemaRefused as refused:
+        faults.append((f"{at}{refused.path}", refused.reason))
+        return None
 
 
 def _app_faults(manifest: MiniAppManifest, *, packaged: bool) -> list[Fault]:
@@ -72,10 +79,8 @@ def _app_faults(manifest: MiniAppManifest, *, packaged: bool) -> list[Fault]:
         faults.append(("/host/min_version", f"needs a newer runtime; this is {RUNTIME_VERSION}"))
     ids = [tool.id for tool in manifest.tools]
     faults += [(f"/tools/{at}/id", f"'{one}' is there twice") for at, one in enumerate(ids) if one in ids[:at]]
-    faults += [
-        (f"/extensions/on_interruption/{one}", "no such tool") for one in manifest.extensions.on_interruption if one not in ids
-    ]
-    return faults
+    interrupted = manifest.extensions.on_interruption
+    return faults + [(f"/extensions/on_interruption/{one}", "no such tool") for one in interrupted if one not in ids]
 
 
 def _tool_faults(manifest: MiniAppManifest, tool: ToolDescriptor, at: str) -> list[Fault]:
@@ -91,7 +96,9 @@ def _tool_faults(manifest: MiniAppManifest, tool: ToolDescriptor, at: str) -> li
         if one not in manifest.requested_capabilities
     ]
     if tool.handling == "interactive":
-        faults.append((f"{at}/handling", "'interactive' is kept for the runtime's own notice, choice, confirm and input"))
+        faults.append(
+            (f"{at}/handling", "'interactive' is kept for the runtime's own notice, choice, confirm and input")
+        )
     takes_front = tool.handling in {"launch", "foreground"}
     if takes_front and not target.requires_foreground:
         faults.append((f"{at}/target/requires_foreground", f"must be true: '{tool.handling}' takes the front"))
@@ -115,4 +122,4 @@ def without_twins(apps: Iterable[RegisteredApp]) -> tuple[list[RegisteredApp], l
 
 
 def _ordered(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("-")[0].split("+")[0].split("."))
+    return tuple(int(part) for part in version.split("-", maxsplit=1)[0].split("+", maxsplit=1)[0].split("."))

@@ -34,7 +34,9 @@ class GiveUp:
     ends: int
 
 
-def after_end(ends_boot_s: Sequence[float], now_boot_s: float, policy: RestartPolicy, jitter: float) -> StartAgain | GiveUp:
+def after_end(
+    ends_boot_s: Sequence[float], now_boot_s: float, policy: RestartPolicy, jitter: float
+) -> StartAgain | GiveUp:
     """Decide after an unexpected end.
 
     Args:

@@ -19,7 +19,9 @@ class Failpoints:
     """Counts how often each command passes each point, and acts at the planted ones."""
 
     def __init__(self, planted: Sequence[Failpoint], act: Callable[[str], None]) -> None:
-        self._planted = {(one.command, one.point, one.hit): one.action for one in planted}
+        self._planted: dict[tuple[str, str, int], str] = {
+            (one.command, one.point, one.hit): one.action for one in planted
+        }
         self._act = act
         self._passed: Counter[tuple[str, str]] = Counter()
 

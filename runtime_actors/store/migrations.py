@@ -50,7 +50,7 @@ create table calls (
     fronted_over text, deadline_boot_s real not null, deadline_wall_s real not null, due_boot_s real,
     created_at text not null, updated_at text not null,
     unique (agent_id, conversation_id, call_id)) strict;
-create index calls_of_worker on calls (instance_id, call_id);
+create index calls_of_worker on calls (call_id, instance_id);
 create index open_calls on calls (instance_id, seq) where due_boot_s is not null;
 create index due_calls on calls (due_boot_s) where due_boot_s is not null;
 create table inboxes (conversation_id text not null, app_scope text not null, last_number integer not null,

@@ -59,7 +59,7 @@ class Attempt:
 class SupervisorActor(RuntimeActor):
     """Owns attempts. Processes are this daemon's alone; what the rows say about them is compared at every sweep."""
 
-    def __init__(  # noqa: PLR0913 - everything it touches is handed in
+    def __init__(
         self,
         care: Care,
         *,
@@ -95,7 +95,7 @@ class SupervisorActor(RuntimeActor):
         """Processes are known only here: they stay known, and the sweep finds what differs from the rows."""
         self._sweep_now()
 
-    def receive(self, message: object) -> None:  # noqa: C901 - one line a message
+    def receive(self, message: object) -> None:  # noqa: C901, PLR0912 - one line a message
         """Handle one message."""
         match message:
             case m.Start(instance_id):
@@ -226,7 +226,12 @@ class SupervisorActor(RuntimeActor):
             attempt.reason = "stopped" if attempt.stopping else _reason(status)
         logger.info(
             "a worker ended",
-            extra={"attempt_id": key, "instance_id": attempt.instance_id, "status": str(status), "reason": attempt.reason},
+            extra={
+                "attempt_id": key,
+                "instance_id": attempt.instance_id,
+                "status": str(status),
+                "reason": attempt.reason,
+            },
         )
         self._channel.tell(channel.ProcessGone(key))
 
@@ -243,9 +248,7 @@ class SupervisorActor(RuntimeActor):
             attempt.attempt_id, attempt.reason or "ended", attempt.counted, attempt.over.delivered
         )
         attempt_id = attempt.attempt_id
-        self._store.run(
-            instances.end_attempt, end, lambda outcome: self._me.tell(m.EndRecorded(attempt_id, outcome))
-        )
+        self._store.run(instances.end_attempt, end, lambda outcome: self._me.tell(m.EndRecorded(attempt_id, outcome)))
 
     def _end_recorded(self, attempt_id: str, outcome: object) -> None:
         if outcome is not None and not isinstance(outcome, instances.Ended):
@@ -284,7 +287,7 @@ class SupervisorActor(RuntimeActor):
             attempt.reason = attempt.reason or "stopped"  # killed as soon as it is forked
 
     def _stop_all(self) -> None:
-        """The daemon ends: workers are told, and what is left is killed. The rows are brought in order by the next start."""
+        """The daemon ends: workers are told, and what is left is killed. The next start brings the rows in order."""
         for attempt_id in list(self._attempts):
             self._stop_attempt(attempt_id, "daemon_stops")
 

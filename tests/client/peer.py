@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import zmq
 
@@ -57,7 +58,7 @@ class Peer(threading.Thread):
         self._attached: set[bytes] = set()
         self._identity = b""
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> Self:
         self.start()
         assert self._serving.wait(WAIT_S)
         return self

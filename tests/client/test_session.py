@@ -98,16 +98,15 @@ def test_unanswered_requests_are_repeated_in_their_first_order_after_the_attach(
     with a_session(state) as session:
         with Peer(state, memory, react=swallow) as mute:
             session.attach()
-            asked = [
-                session.send("lineup.v1.tool.get", ToolGet(call_id=f"c{n}"), conversation_id="main") for n in range(5)
-            ]
+            gets = [ToolGet(call_id=f"c{number}") for number in range(5)]
+            asked = [session.send("lineup.v1.tool.get", get, conversation_id="main") for get in gets]
             session.next_event(0.1)
             mute.stop()
         memory.heard.clear()
         with Peer(state, memory):
             answers = [wait_for(session, Answered) for _ in asked]
 
-    assert [message.type for message in memory.heard][0] == "lineup.v1.agent.attach"
+    assert memory.heard[0].type == "lineup.v1.agent.attach"
     assert [message.id for message in memory.heard if message.type == "lineup.v1.tool.get"] == asked
     assert [answer.request_id for answer in answers if isinstance(answer, Answered)] == asked
 

@@ -45,6 +45,11 @@ class RuntimeEnd:
         self.close()  # to the end of the context: a socket removes its path when it is reaped, some time after close()
         self._context, self._socket = self._bind()
 
+    def hang_up(self) -> None:
+        """Close the connection after what was said has left, and listen no more."""
+        self._socket.close(linger=int(LIMIT_S * 1000))
+        self._context.term()
+
     def say(self, kind: str, /, **body: object) -> None:
         frame = envelope.encode(f"lineup.v1.{kind}", body, id=f"rt-{next(self._numbers)}", sent_at=SENT_AT)
         self._socket.send(frame)
@@ -137,6 +142,7 @@ class RuntimeEnd:
     def _bind(self) -> tuple[zmq.Context[zmq.Socket[bytes]], zmq.Socket[bytes]]:
         context = zmq.Context()
         socket = context.socket(zmq.DEALER)
+        socket.setsockopt(zmq.RCVHWM, 1)  # what a test does not read fills the worker's end soon
         socket.setsockopt(zmq.RCVTIMEO, int(LIMIT_S * 1000))
         socket.setsockopt(zmq.SNDTIMEO, int(LIMIT_S * 1000))
         socket.bind(f"ipc://{self.path}")
