@@ -113,8 +113,12 @@ class _Screen:
 
     def step(self, done: StepResult) -> None:
         mark = Text(" ok   " if done.ok else " FAIL ", style="green" if done.ok else "bold red")
-        self._console.print(mark + Text(done.step.note or done.step.do))
-        self._console.print(Text(f"      {neutral(done.detail)}", style="dim" if done.ok else "red"))
+        detail = Text(neutral(done.detail), style="dim" if done.ok else "red")
+        if done.step.note is None:
+            self._console.print(mark + detail)
+        else:
+            self._console.print(mark + Text(done.step.note))
+            self._console.print(Text("      ") + detail)
 
     def calls(self, player: Player) -> None:
         table = Table("call", "conversation", "ended", "results delivered", box=None, pad_edge=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -10,8 +11,12 @@ from typing import Final
 import click
 
 from runtime_actors.cli import agents, background, demos, listings, orders, runs
-from runtime_actors.cli.exits import INTERRUPTED, PIPE_CLOSED, code_of
+from runtime_actors.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, code_of
 from runtime_actors.client import ClientError
+from runtime_actors.rules.text import neutral
+
+logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())
 
 _COMMANDS: Final = (
     runs.run,
@@ -70,4 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         click.echo(f"lineup: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
         return 1
+    except Exception as error:
+        # A daemon's log has the traceback; a person who typed something else is spared it.
+        logger.exception("a command failed")
+        click.echo(f"lineup: internal error, which is a bug: {type(error).__name__}: {neutral(str(error))}", err=True)
+        return INTERNAL
     return code if isinstance(code, int) else 0

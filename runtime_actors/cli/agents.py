@@ -92,6 +92,7 @@ def call(
         made = answer.call
         try:
             known = one.wait(conversation, made.call_id, timeout_s=timeout_s)
+            one.settle(known)
         except (NoAnswer, KeyboardInterrupt):
             return shown.waited(one.calls[conversation, made.call_id].state)
     return shown.final(known.state)

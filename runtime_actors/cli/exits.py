@@ -20,6 +20,7 @@ USAGE: Final = 2
 REFUSED: Final = 3
 WAIT_ENDED: Final = 4
 NO_DAEMON: Final = 7
+INTERNAL: Final = 70
 INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 

@@ -19,7 +19,8 @@ from runtime_actors.client.errors import AddressTooLong, ConnectionLost, DaemonN
 from runtime_actors.contract import codec
 
 MAX_SOCKET_PATH_BYTES: Final = 107
-_NEVER: Final = -1
+_NEVER_MS: Final = 86_400_000
+"""Wait before ZeroMQ reconnects, by when we have closed. Its own "never" (-1) can make the context wait for ever."""
 
 
 def door_of(state: Path, name: str) -> str:
@@ -43,7 +44,7 @@ class Connection:
         self._open = False
         self._lost = False
         self._socket = context.socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.RECONNECT_IVL, _NEVER)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, _NEVER_MS)
         self._socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_FRAME_BYTES)
         self._monitor = self._socket.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED
@@ -123,7 +124,7 @@ class Connection:
         # An unread monitor socket would let the context wait for ever.
         self._socket.disable_monitor()
         self._monitor.close(linger=0)
-        # No linger: libzmq waits for ever when it may not reconnect and the connection breaks while it lingers.
+        # No linger: what waits for a peer that is gone would only delay the end.
         self._socket.close(linger=0)
 
     def _take(self) -> bytes | None:

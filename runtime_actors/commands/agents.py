@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -97,12 +98,13 @@ class Settle:
 @command()
 def settle_deliveries(tx: Transaction, settle: Settle) -> Settle:
     """They are not sent again. Unknown numbers are ignored."""
-    gone = [
-        number
-        for number in settle.numbers
-        if tx.sql.execute("delete from outbox where agent_id = ? and number = ?", (settle.agent_id, number)).rowcount
-    ]
-    if gone:
+    found = tx.rows(
+        "delete from outbox where agent_id = ? and number in (select value from json_each(?)) returning number",
+        settle.agent_id,
+        json.dumps(settle.numbers),
+    )
+    if found:
+        gone = sorted(row[0] for row in found)
         tx.note("delivery.settled", detail={"numbers": gone}, agent_id=settle.agent_id)
     return settle
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,11 +13,14 @@ from runtime_actors.commands.follow_ups import DueAt, Settled, TellCallChanged
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.contract.tools import CallChanged, CallState, CallStatus
 from runtime_actors.records import boxes, calls
+from runtime_actors.records.standing import standing
 from runtime_actors.rules.calls import FINAL, MAX_REFUSED_OUTPUTS, CallEvent, CallKey, CallRecord, advance, must_advance
 from runtime_actors.rules.instances import LIVE
 
 if TYPE_CHECKING:
     from runtime_actors.contract.base import AuditMark, JsonObject
+    from runtime_actors.contract.manifest import ToolDescriptor
+    from runtime_actors.records.standing import Standing
     from runtime_actors.records.transaction import Transaction
 
 _EXPIRE_AT_ONCE: Final = 100
@@ -55,15 +59,17 @@ def admit(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection:
         return _refuse(tx, invoke.key, RejectionCode.CALL_ID_CONFLICT, "this call_id was used for another call")
     if invoke.verdict is not None:
         return _refuse(tx, invoke.key, invoke.verdict.code, invoke.verdict.detail)
-    refused = _may_run(tx, invoke)
+    tool = tx.settings.catalogue.tools[invoke.tool_id]
+    now = standing(tx, invoke.key, tool.descriptor.target.app_scope, invoke.tool_id)
+    refused = _may_run(tx, invoke, tool.descriptor, now)
     if refused is not None:
         return refused
-    open_conversation(tx, invoke.key.conversation_id, invoke.key.agent_id)
-    tool = tx.settings.catalogue.tools[invoke.tool_id]
-    placed = instances.place(tx, invoke.key, tool.descriptor)
+    if now.owner is None:
+        open_conversation(tx, invoke.key.conversation_id, invoke.key.agent_id)
+    placed = instances.place(tx, invoke.key, tool.descriptor, now.instance_id)
     call = _received(tx, invoke, placed)
-    call = must_advance(must_advance(call, CallEvent.ADMITTED, at=tx.at), CallEvent.QUEUED, at=tx.at)
-    call = replace(call, seq=calls.add(tx, call))
+    call = must_advance(call, CallEvent.ADMITTED, CallEvent.QUEUED, at=tx.at)
+    calls.add(tx, call)
     inbox.put_call(tx, call, repeated=False)
     tx.note(
         "call.admitted",
@@ -74,18 +80,15 @@ def admit(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection:
         instance_id=call.instance_id,
         detail={"path": [CallStatus.RECEIVED, CallStatus.ROUTING, CallStatus.WAITING_FOR_APP], "tool_id": call.tool_id},
     )
-    tx.follow_ups.append(DueAt(call.deadline_boot_s))
     return CallAnswer(calls.state(call), repeated=False, audit=tx.mark())
 
 
-def _may_run(tx: Transaction, invoke: CheckedInvoke) -> Rejection | None:
+def _may_run(tx: Transaction, invoke: CheckedInvoke, descriptor: ToolDescriptor, now: Standing) -> Rejection | None:
     """The rungs of the ladder that need records."""
-    key, bounds = invoke.key, tx.settings.bounds
-    descriptor = tx.settings.catalogue.tools[invoke.tool_id].descriptor
-    scope = descriptor.target.app_scope
-    if _switched_off(tx, scope, invoke.tool_id):
+    key, bounds, scope = invoke.key, tx.settings.bounds, descriptor.target.app_scope
+    if now.switched_off:
         return _refuse(tx, key, RejectionCode.APP_DISABLED, f"{invoke.tool_id} or its app is switched off")
-    if not belongs_to(tx, key.conversation_id, key.agent_id):
+    if now.owner not in {None, key.agent_id}:
         return _refuse(tx, key, RejectionCode.CONVERSATION_DENIED, "the conversation belongs to another agent")
     if descriptor.permissions:
         return _refuse(
@@ -95,13 +98,11 @@ def _may_run(tx: Transaction, invoke: CheckedInvoke) -> Rejection | None:
         return _refuse(
             tx, key, RejectionCode.HOST_UNSUPPORTED, f"{scope} needs a surface, and no host here can show one"
         )
-    instance = instances.find_live(tx, key.conversation_id, scope)
-    if instance is None and descriptor.handling == "operation":
+    if now.instance_id is None and descriptor.handling == "operation":
         return _refuse(tx, key, RejectionCode.APP_INSTANCE_NOT_FOUND, f"{scope} is not open in this conversation")
-    crowded = instance and calls.count_open_of_instance(tx, instance.instance_id) >= bounds.open_calls_per_instance
-    if crowded or calls.count_open(tx) >= bounds.open_calls:
+    if now.open_of_instance >= bounds.open_calls_per_instance or now.open_calls >= bounds.open_calls:
         return _refuse(tx, key, RejectionCode.BUSY, "too many calls are open")
-    if boxes.count_unsettled(tx, key.agent_id) >= bounds.outbox_deliveries:
+    if now.unsettled >= bounds.outbox_deliveries:
         return _refuse(tx, key, RejectionCode.BUSY, "too many deliveries are not acknowledged")
     return None
 
@@ -138,11 +139,6 @@ def _refuse(tx: Transaction, key: CallKey, code: RejectionCode, detail: str) -> 
     )
 
 
-def _switched_off(tx: Transaction, scope: str, tool_id: str) -> bool:
-    sql = "select 1 from switched_off where (kind = 'app' and name = ?) or (kind = 'tool' and name = ?)"
-    return tx.row(sql, scope, tool_id) is not None
-
-
 # --- what an agent asks ---
 
 
@@ -167,7 +163,7 @@ def request_cancel(tx: Transaction, wish: CancelWish) -> CallAnswer | Rejection:
         return _refuse(tx, wish.key, moved.code, moved.detail)
     due = min(call.deadline_boot_s, tx.moment.boot_s + tx.settings.cancel_grace_s)
     moved = replace(moved, cancel_requested=True, due_boot_s=due)
-    calls.save(tx, call, moved)
+    calls.save(tx, moved)
     tx.note(
         "call.cancel_requested",
         agent_id=call.agent_id,
@@ -245,11 +241,19 @@ def report_progress(tx: Transaction, report: ProgressReport) -> Reported | Rejec
     found = _reported_call(tx, report.by)
     if isinstance(found, Rejection):
         return found
-    moved = _taken_over(found, tx.at)
+    moved = advance(found, *_taking_over(found), CallEvent.PROGRESSED, at=tx.at, progress=report.progress)
     if isinstance(moved, Rejection):
         return _refuse_report(tx, report.by, moved.code, moved.detail)
-    moved = replace(must_advance(moved, CallEvent.PROGRESSED, at=tx.at), progress=report.progress)
-    calls.save(tx, found, moved)
+    calls.save(tx, moved)
+    tx.note(
+        "call.progressed",
+        digest=hashlib.sha256(report.progress).digest(),
+        agent_id=moved.agent_id,
+        conversation_id=moved.conversation_id,
+        call_id=moved.call_id,
+        instance_id=moved.instance_id,
+        detail={"from": found.status, "to": moved.status},
+    )
     endings.post_progress(tx, moved)
     return Reported(moved.status)
 
@@ -268,14 +272,13 @@ def finish(tx: Transaction, report: FinalReport) -> Reported | Rejection:
     if fault is not None:
         return _refuse_output(tx, found, report, fault)
     if report.status is CallStatus.COMPLETED:
-        moved = _taken_over(found, tx.at)
-        if isinstance(moved, Rejection):
-            return _refuse_report(tx, report.by, moved.code, moved.detail)
-        moved = must_advance(moved, CallEvent.RESULT_SUBMITTED, at=tx.at)
-        moved = replace(must_advance(moved, CallEvent.RECORDED, at=tx.at), result=report.payload)
+        events = (*_taking_over(found), CallEvent.RESULT_SUBMITTED, CallEvent.RECORDED)
+        moved = advance(found, *events, at=tx.at, result=report.payload)
     else:
         event = CallEvent.APP_FAILED if report.status is CallStatus.FAILED else CallEvent.APP_CANCELLED
-        moved = replace(must_advance(found, event, at=tx.at), failure=report.payload, error_code=report.code)
+        moved = advance(found, event, at=tx.at, failure=report.payload, error_code=report.code)
+    if isinstance(moved, Rejection):
+        return _refuse_report(tx, report.by, moved.code, moved.detail)
     endings.end(tx, found, moved)
     return Reported(moved.status)
 
@@ -292,14 +295,12 @@ def _refuse_output(tx: Transaction, call: CallRecord, report: FinalReport, fault
     refused = _refuse_report(tx, report.by, RejectionCode.TOOL_OUTPUT_INVALID, fault)
     if report.by.request_id in seen:
         return refused
-    moved = _taken_over(call, tx.at)
+    ids = " ".join([*seen, report.by.request_id])
+    moved = advance(call, *_taking_over(call), CallEvent.OUTPUT_REFUSED, at=tx.at, refused_outputs=ids)
     if isinstance(moved, Rejection):
         return moved
-    moved = replace(
-        must_advance(moved, CallEvent.OUTPUT_REFUSED, at=tx.at), refused_outputs=" ".join([*seen, report.by.request_id])
-    )
     if len(seen) + 1 < MAX_REFUSED_OUTPUTS:
-        calls.save(tx, call, moved)
+        calls.save(tx, moved)
     else:
         endings.give_up(tx, call, RejectionCode.TOOL_OUTPUT_INVALID, f"the app gave {len(seen) + 1} invalid results")
     return refused
@@ -344,27 +345,29 @@ def acknowledge(tx: Transaction, ack: Acknowledge) -> Acknowledged | Rejection:
     )
     call = calls.of_instance(tx, ack.instance_id, row.call_id) if row.call_id else None
     if call is not None and call.status is CallStatus.WAITING_FOR_APP:
-        calls.save(tx, call, must_advance(call, CallEvent.ACCEPTED, at=tx.at))
+        calls.save(tx, must_advance(call, CallEvent.ACCEPTED, at=tx.at))
         _note(tx, "call.running", call)
     return Acknowledged()
 
 
 def _reported_call(tx: Transaction, by: Reporter) -> CallRecord | Rejection:
     """The call of a report, if it is this instance's and the instance may still speak."""
-    instance = instances.find(tx, by.instance_id)
-    call = calls.of_instance(tx, by.instance_id, by.call_id)
-    if instance is None or call is None:
+    found = calls.for_report(tx, by.instance_id, by.call_id)
+    if found is None:
         return _refuse_report(tx, by, RejectionCode.CALL_NOT_FOUND, "this instance was given no such call")
-    if instance.state not in LIVE and call.status not in FINAL:
+    call, is_live, is_off = found
+    if call.status in FINAL:
+        return call
+    if not is_live:
         return _refuse_report(tx, by, RejectionCode.APP_INSTANCE_NOT_FOUND, "the instance is closing")
-    if call.status not in FINAL and _switched_off(tx, call.app_scope, call.tool_id):
+    if is_off:
         return _refuse_report(tx, by, RejectionCode.APP_DISABLED, f"{call.tool_id} or its app is switched off")
     return call
 
 
-def _taken_over(call: CallRecord, at: str) -> CallRecord | Rejection:
+def _taking_over(call: CallRecord) -> tuple[CallEvent, ...]:
     """A report about a call says that it was taken over."""
-    return call if call.status is CallStatus.RUNNING else advance(call, CallEvent.ACCEPTED, at=at)
+    return () if call.status is CallStatus.RUNNING else (CallEvent.ACCEPTED,)
 
 
 def _is_same_word(call: CallRecord, report: FinalReport) -> bool:

@@ -40,7 +40,7 @@ def end_by_runtime(tx: Transaction, before: CallRecord, after: CallRecord, code:
 
 def end(tx: Transaction, before: CallRecord, after: CallRecord) -> None:
     """Record a final state and everything that follows from it."""
-    calls.save(tx, before, after)
+    calls.save(tx, after)
     inbox.withdraw_call(tx, after)
     tx.note(
         "call.ended",
@@ -58,6 +58,8 @@ def end(tx: Transaction, before: CallRecord, after: CallRecord) -> None:
 
 def _leave(tx: Transaction, call: CallRecord, instance_id: str) -> None:
     """A launch that ended closes its instance, unless other calls are open; the front goes back where it was."""
+    if call.handling != "launch" and not call.fronted_over:
+        return
     instance = instances.get(tx, instance_id)
     if instance is None or instance.state not in LIVE:
         return
@@ -78,7 +80,8 @@ def post_progress(tx: Transaction, call: CallRecord) -> None:
 
 
 def _post_result(tx: Transaction, call: CallRecord) -> None:
-    boxes.drop_progress(tx, call.agent_id, call.conversation_id, call.call_id)
+    if call.progress is not None:
+        boxes.drop_progress(tx, call.agent_id, call.conversation_id, call.call_id)
     number = boxes.next_delivery_number(tx, call.agent_id)
     state = calls.state(replace(call, progress=None))
     _post(tx, call, "lineup.v1.tool.result", number, ToolResultDelivery(number=number, call=state, audit=tx.mark()))

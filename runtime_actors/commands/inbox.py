@@ -136,13 +136,10 @@ def put_call(tx: Transaction, call: CallRecord, *, repeated: bool) -> None:
 
 def withdraw_call(tx: Transaction, call: CallRecord) -> bool:
     """Take a call's message out of the inbox; False if it was acknowledged before."""
-    row = boxes.message_of_call(tx, call.agent_id, call.conversation_id, call.call_id)
-    if row is None:
-        return False
-    boxes.remove(tx, row)
-    if call.instance_id:
-        tx.follow_ups.append(Settled(call.instance_id, row.number))
-    return True
+    number = boxes.remove_call(tx, call.agent_id, call.conversation_id, call.call_id)
+    if number is not None and call.instance_id:
+        tx.follow_ups.append(Settled(call.instance_id, number))
+    return number is not None
 
 
 def as_message(tx: Transaction, row: InboxRow, instance_id: str) -> MiniAppMessage | None:

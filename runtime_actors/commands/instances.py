@@ -37,7 +37,6 @@ NEVER_AGAIN: Final = frozenset({"import_failed", "start_timeout", "capability_se
 """Ends that a restart would only repeat."""
 
 find = rows.get
-find_live = rows.live
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +48,14 @@ class Placed:
     """Who was in front before this call took the front, "" for nobody; None if it did not."""
 
 
-def place(tx: Transaction, key: CallKey, descriptor: ToolDescriptor) -> Placed:
-    """Find or make the instance of a call, and give it the front if the tool says so."""
-    scope = descriptor.target.app_scope
-    instance = rows.live(tx, key.conversation_id, scope) or _make(tx, key.conversation_id, scope)
+def place(tx: Transaction, key: CallKey, descriptor: ToolDescriptor, instance_id: str | None) -> Placed:
+    """Give a call the live instance, or a new one, and the front if the tool says so."""
+    if instance_id is None:
+        instance_id = _make(tx, key.conversation_id, descriptor.target.app_scope).instance_id
     over = None
     if descriptor.target.requires_foreground:
-        over = focus.bring_to_front(tx, key.conversation_id, instance.instance_id)
-    return Placed(instance.instance_id, over)
+        over = focus.bring_to_front(tx, key.conversation_id, instance_id)
+    return Placed(instance_id, over)
 
 
 def _make(tx: Transaction, conversation_id: str, scope: str) -> InstanceRecord:
@@ -186,7 +185,7 @@ def attach(tx: Transaction, attached: Attached) -> AttemptReady | AttemptOver:
 def _redeliver(tx: Transaction, call: CallRecord) -> None:
     event = CallEvent.WORKER_LOST if call.status is CallStatus.RUNNING else CallEvent.REDELIVERED
     moved = must_advance(call, event, at=tx.at)
-    calls.save(tx, call, moved)
+    calls.save(tx, moved)
     inbox.put_call(tx, moved, repeated=True)
     tx.note(
         "call.redelivered",
@@ -286,7 +285,7 @@ def interrupt(tx: Transaction, call: CallRecord, *, counted: bool) -> None:
             tx, moved, RejectionCode.APP_CRASHED, f"the app's process died {moved.crashes} times while it ran"
         )
     else:
-        calls.save(tx, call, moved)
+        calls.save(tx, moved)
 
 
 def _give_up_instance(tx: Transaction, instance: InstanceRecord, code: RejectionCode) -> None:

@@ -58,7 +58,7 @@ def encode(
     sent_at: str,
     conversation_id: str | None = None,
 ) -> bytes:
-    """One frame, in canonical form."""
+    """One frame. What is in it passed the intake rule before, or is of our own making."""
     tree: JsonObject = {
         "v": _VERSION,
         "id": id,
@@ -68,7 +68,7 @@ def encode(
     }
     if conversation_id is not None:
         tree["conversation_id"] = conversation_id
-    return codec.encode(tree)
+    return codec.encode_own(tree)
 
 
 def describe(error: ValidationError) -> str:

@@ -114,6 +114,17 @@ def message_of_call(tx: Transaction, agent_id: str, conversation_id: str, call_i
     return None if row is None else _inbox(row)
 
 
+def remove_call(tx: Transaction, agent_id: str, conversation_id: str, call_id: str) -> int | None:
+    """Take out a call's message; its number, or None if there is none."""
+    row = tx.row(
+        "delete from inbox where conversation_id = ? and call_id = ? and agent_id = ? returning number",
+        conversation_id,
+        call_id,
+        agent_id,
+    )
+    return int(row[0]) if row else None
+
+
 def remove(tx: Transaction, row: InboxRow) -> None:
     """It was acknowledged, or withdrawn."""
     tx.sql.execute(
@@ -175,12 +186,6 @@ def deliveries(tx: Transaction, agent_id: str) -> Iterator[Delivery]:
     """Unsettled deliveries in order, read as far as the caller goes on."""
     for row in tx.sql.execute(f"{_OUTBOX} where agent_id = ? order by number", (agent_id,)):
         yield Delivery(*row)
-
-
-def count_unsettled(tx: Transaction, agent_id: str) -> int:
-    """How many deliveries wait for an agent."""
-    row = tx.row("select count(*) from outbox where agent_id = ?", agent_id)
-    return int(row[0]) if row else 0
 
 
 def drop_progress(tx: Transaction, agent_id: str, conversation_id: str, call_id: str) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from runtime_actors.contract.tools import CallState, CallStatus, Failure, MiniAppToolCall, ToolProgressReport
-from runtime_actors.rules.calls import FINAL, CallKey, CallRecord
+from runtime_actors.records.instances import IS_LIVE
+from runtime_actors.rules.calls import CallKey, CallRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = tuple(CallRecord.__dataclass_fields__)
 _SELECT: Final = f"select {', '.join(_COLUMNS)} from calls"  # noqa: S608 - our own column names
+_FOR_REPORT: Final = f"""
+select {", ".join(f"c.{name}" for name in _COLUMNS)}, i.{IS_LIVE},
+    exists (select 1 from switched_off
+        where (kind = 'app' and name = c.app_scope) or (kind = 'tool' and name = c.tool_id))
+from calls c join instances i on i.instance_id = c.instance_id
+where c.instance_id = ? and c.call_id = ? order by c.seq desc limit 1
+"""  # noqa: S608 - our own words
 _INSERT: Final = f"insert into calls ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
 _CHANGING: Final = (
     "status",
@@ -50,6 +58,12 @@ def of_instance(tx: Transaction, instance_id: str, call_id: str) -> CallRecord |
     return _record(
         tx.row(f"{_SELECT} where instance_id = ? and call_id = ? order by seq desc limit 1", instance_id, call_id)
     )
+
+
+def for_report(tx: Transaction, instance_id: str, call_id: str) -> tuple[CallRecord, bool, bool] | None:
+    """A call of this instance, whether the instance is live, and whether the app or the tool is switched off."""
+    row = tx.row(_FOR_REPORT, instance_id, call_id)
+    return None if row is None else (_made(row[:-2]), bool(row[-2]), bool(row[-1]))
 
 
 def open_of_instance(tx: Transaction, instance_id: str) -> list[CallRecord]:
@@ -90,16 +104,12 @@ def add(tx: Transaction, call: CallRecord) -> int:
     """Insert; `call.seq` is ignored and the one given is returned."""
     values = [getattr(call, name) for name in _COLUMNS]
     values[0] = None
-    row = tx.sql.execute(_INSERT, values)
-    tx.sql.execute("update counters set value = value + 1 where name = 'open_calls'")
-    return int(row.lastrowid or 0)
+    return int(tx.sql.execute(_INSERT, values).lastrowid or 0)
 
 
-def save(tx: Transaction, before: CallRecord, after: CallRecord) -> None:
+def save(tx: Transaction, call: CallRecord) -> None:
     """Write what can change."""
-    tx.sql.execute(_UPDATE, (*(getattr(after, name) for name in _CHANGING), after.seq))
-    if after.status in FINAL and before.status not in FINAL:
-        tx.sql.execute("update counters set value = value - 1 where name = 'open_calls'")
+    tx.sql.execute(_UPDATE, (*(getattr(call, name) for name in _CHANGING), call.seq))
 
 
 def count_open(tx: Transaction) -> int:
@@ -110,7 +120,7 @@ def count_open(tx: Transaction) -> int:
 
 def state(call: CallRecord) -> CallState:
     """As its agent sees it."""
-    return CallState(
+    return CallState.model_construct(  # a record needs no validation
         call_id=call.call_id,
         tool_id=call.tool_id,
         inventory_revision=call.inventory_revision,
@@ -130,7 +140,7 @@ def state(call: CallRecord) -> CallState:
 
 def for_app(call: CallRecord) -> MiniAppToolCall:
     """As its MiniApp sees it."""
-    return MiniAppToolCall(
+    return MiniAppToolCall.model_construct(
         call_id=call.call_id,
         tool_id=call.tool_id,
         input=msgpack.unpackb(call.input),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = tuple(InstanceRecord.__dataclass_fields__)
 _SELECT: Final = f"select {', '.join(_COLUMNS)} from instances"  # noqa: S608 - our own column names
-_LIVE: Final = "state in (" + ", ".join(f"'{state}'" for state in sorted(LIVE)) + ")"
+IS_LIVE: Final = "state in (" + ", ".join(f"'{state}'" for state in sorted(LIVE)) + ")"
 _ATTEMPT_COLUMNS: Final = tuple(AttemptRecord.__dataclass_fields__)
 _SELECT_ATTEMPT: Final = f"select {', '.join(_ATTEMPT_COLUMNS)} from attempts"  # noqa: S608
 
@@ -26,7 +26,7 @@ def get(tx: Transaction, instance_id: str) -> InstanceRecord | None:
 def live(tx: Transaction, conversation_id: str, app_scope: str) -> InstanceRecord | None:
     """The one live instance of a scope in a conversation."""
     return _record(
-        tx.row(f"{_SELECT} where conversation_id = ? and app_scope = ? and {_LIVE}", conversation_id, app_scope)
+        tx.row(f"{_SELECT} where conversation_id = ? and app_scope = ? and {IS_LIVE}", conversation_id, app_scope)
     )
 
 

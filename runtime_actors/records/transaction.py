@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from runtime_actors.contract import codec
@@ -13,8 +14,6 @@ from runtime_actors.rules.audit import AuditEntry, next_head
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping
-    from datetime import datetime
-
     from runtime_actors.config import Bounds
     from runtime_actors.mailbox import Ids, Moment
     from runtime_actors.rules.flood import FloodMeter
@@ -56,7 +55,7 @@ class Transaction:
 
     @property
     def at(self) -> str:
-        """Now, RFC 3339, UTC, milliseconds."""
+        """Now, as records spell it."""
         return rfc3339(self.moment.wall)
 
     def note(self, event: str, *, digest: bytes = b"", detail: JsonObject | None = None, **subject: str | None) -> None:
@@ -106,6 +105,15 @@ def _plain(detail: JsonObject) -> JsonObject:
     }
 
 
+_spelled: tuple[datetime, str] = (datetime.min, "")
+"""The latest one: a group of commands spells its moment many times."""
+
+
 def rfc3339(wall: datetime) -> str:
     """As every record and envelope spells it: UTC, milliseconds."""
-    return wall.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    global _spelled  # noqa: PLW0603 - replaced as a whole, so that any thread may
+    known, text = _spelled
+    if known is not wall:
+        text = wall.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        _spelled = wall, text
+    return text

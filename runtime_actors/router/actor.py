@@ -112,13 +112,17 @@ class RouterActor(RuntimeActor):
             self._refuse(invoke.call_key, refused, invoke.answer)
             return
         body = codec.encode(request.to_wire())
+        verdict = admission.verdict(request, self._catalogue, self._inventory)
+        if verdict is None:
+            timeout_ms = self._catalogue.tools[request.tool_id].descriptor.timeout_ms
+            self._look_at(self._clock.now().boot_s + timeout_ms / 1000)
         checked = calls.CheckedInvoke(
             key=invoke.call_key,
             tool_id=request.tool_id,
             inventory_revision=request.inventory_revision,
             input=given,
             digest=hashlib.sha256(body).digest(),
-            verdict=admission.verdict(request, self._catalogue, self._inventory),
+            verdict=verdict,
         )
         self._store.run(calls.admit, checked, invoke.answer, call_key=invoke.call_key)
 

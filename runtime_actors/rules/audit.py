@@ -29,14 +29,14 @@ class AuditEntry:
 
     def canonical(self) -> bytes:
         """What is hashed."""
-        return codec.encode(
+        return codec.encode_own(
             {
-                "seq": self.seq,
                 "at": self.at,
-                "event": self.event,
-                "subject": self.subject,
-                "detail": self.detail,
+                "detail": dict(sorted(self.detail.items())),
                 "digest": self.digest.hex(),
+                "event": self.event,
+                "seq": self.seq,
+                "subject": dict(sorted(self.subject.items())),
             }
         )
 

@@ -139,31 +139,35 @@ class CallRecord:
         return CallKey(self.agent_id, self.conversation_id, self.call_id)
 
 
-def advance(call: CallRecord, event: CallEvent, *, at: str) -> CallRecord | Rejection:
-    """Apply `event` to `call`; `at` is RFC 3339.
+def advance(call: CallRecord, *events: CallEvent, at: str, **changes: object) -> CallRecord | Rejection:
+    """Apply events to `call`, one after the other, and set other fields with them; `at` is RFC 3339.
 
     Senders can be late, so an event that does not fit is refused, not raised.
     """
-    if call.status in FINAL:
-        return Rejection(code=RejectionCode.CALL_ALREADY_FINAL, detail=f"call {call.call_id} is already {call.status}")
-    status = TRANSITIONS[call.status].get(event)
-    if status is None:
-        return Rejection(
-            code=RejectionCode.CALL_NOT_READY, detail=f"call {call.call_id} is {call.status} and cannot take {event}"
-        )
-    due = None if status in FINAL else call.due_boot_s
+    status = call.status
+    for event in events:
+        if status in FINAL:
+            return Rejection(code=RejectionCode.CALL_ALREADY_FINAL, detail=f"call {call.call_id} is already {status}")
+        reached = TRANSITIONS[status].get(event)
+        if reached is None:
+            return Rejection(
+                code=RejectionCode.CALL_NOT_READY, detail=f"call {call.call_id} is {status} and cannot take {event}"
+            )
+        status = reached
+    if status in FINAL:
+        changes["due_boot_s"] = None
     # A clock that was set back must not make a record older than it is.
-    return replace(call, status=status, due_boot_s=due, updated_at=max(at, call.updated_at))
+    return replace(call, status=status, updated_at=max(at, call.updated_at), **changes)  # type: ignore[arg-type]
 
 
-def must_advance(call: CallRecord, event: CallEvent, *, at: str) -> CallRecord:
-    """Apply an event of the runtime's own.
+def must_advance(call: CallRecord, *events: CallEvent, at: str, **changes: object) -> CallRecord:
+    """Apply events of the runtime's own.
 
     Raises:
         IllegalTransition: The table has no such cell: a bug here.
 
     """
-    moved = advance(call, event, at=at)
+    moved = advance(call, *events, at=at, **changes)
     if isinstance(moved, Rejection):
         raise IllegalTransition(moved.detail)
     return moved

@@ -86,7 +86,9 @@ class Feed:
 
     def wants_page(self) -> bool:
         """Whether to read from the store now: behind, and half of the window is free, so that a page is worth it."""
-        return self.behind and not self.reading and len(self.in_flight) <= self.window // 2
+        # Half of both: a window full of few large entries would have the same page read again and again.
+        half_free = len(self.in_flight) <= self.window // 2 and self.bytes_in_flight <= self.window_bytes // 2
+        return self.behind and not self.reading and half_free
 
     def restart(self) -> None:
         """The peer may have lost everything that is not settled."""

@@ -33,6 +33,7 @@ _LOOK_S: Final = 2.0
 """How often a waiting agent reads the state itself: another attachment may have settled the delivery."""
 _LOOK_SOON_S: Final = 0.2
 """As above, when unsettled deliveries of others fill the window, so that nothing more is sent."""
+_SETTLE_S: Final = 0.5
 _PATIENCE_S: Final = 60.0
 """How long a wait goes on while no daemon answers."""
 _BUSY_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -67,6 +68,7 @@ class SimulatedAgent:
         self._only_own = only_own
         self._on_event = on_event
         self._left_alone = 0
+        self._attachments = 0
 
     def __enter__(self) -> Self:
         return self
@@ -181,8 +183,14 @@ class SimulatedAgent:
                 look_at = time.monotonic() + (_LOOK_SOON_S if full else _LOOK_S)
                 continue
             until = look_at if self.session.attached else now + _LOOK_S
-            if isinstance(self.pump(max(0.0, min(until, deadline or until) - now)), Attached):
+            if isinstance(self.pump(max(0.0, min(until, deadline or until) - now)), Attached) and self._attachments > 1:
                 look_at = 0.0
+
+    def settle(self, known: KnownCall, timeout_s: float = _SETTLE_S) -> None:
+        """Give the delivery of a final state that was read a little time to arrive, so that it does not come again."""
+        deadline = time.monotonic() + timeout_s
+        while known.is_final and not known.results and (left_s := deadline - time.monotonic()) > 0:
+            self.pump(left_s)
 
     def pump(self, timeout_s: float) -> SessionEvent | None:
         """Wait for one event, handle it, and acknowledge it if it was a delivery."""
@@ -193,6 +201,7 @@ class SimulatedAgent:
         if self._on_event is not None and (mine or not isinstance(event, Delivered) or not self._only_own):
             self._on_event(event)
         if isinstance(event, Attached):
+            self._attachments += 1
             self._left_alone = 0
         elif isinstance(event, Delivered):
             if mine or not self._only_own:

@@ -23,7 +23,7 @@ from runtime_actors.contract.agent import Done, Kill, Query, Rows, Switch, Verif
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.contract.tools import CallState, ToolState
 from runtime_actors.simulator.agent import KnownCall, SimulatedAgent
-from runtime_actors.simulator.processes import end_process, signal_number
+from runtime_actors.simulator.processes import ENDS_AT_ONCE, end_process, signal_number
 from runtime_actors.simulator.steps import (
     AuditStep,
     CallStep,
@@ -189,6 +189,8 @@ class Player:
 
         agent = self._agent(step.as_)
         try:
+            # What was heard last may be from before a crash.
+            agent.get(step.conversation, step.call_id, step.timeout_s)
             known = agent.wait(step.conversation, step.call_id, is_wanted, step.timeout_s)
         except NoAnswer:
             now = agent.calls.get((step.conversation, step.call_id))
@@ -237,6 +239,7 @@ class Player:
         # With its attempt, so that the order may be repeated and never meets the next process.
         body = Kill(instance_id=instance_id, attempt_id=row.get("attempt_id"), signal=signal_number(step.signal).name)
         self._control("lineup.v1.control.kill", body, step.timeout_s)
+        self._wait_ended(body, step.timeout_s)
         data: JsonObject = {"instance_id": instance_id, "pid": row.get("pid")}
         return f"{step.signal} sent to {instance_id}, process {row.get('pid')}", data
 
@@ -246,6 +249,16 @@ class Player:
             if row.get("pid") and (row.get("instance_id") == step.instance or (step.instance is None and of_scope)):
                 return row
         raise _Unmet("no such instance has a process; look with: lineup ps")
+
+    def _wait_ended(self, killed: Kill, timeout_s: float) -> None:
+        """A signal that ends no process (SIGSTOP, say) is not waited for."""
+        if signal_number(killed.signal) not in ENDS_AT_ONCE:
+            return
+        deadline = time.monotonic() + timeout_s
+        while any(row.get("attempt_id") == killed.attempt_id for row in self._rows("ps", timeout_s)):
+            if time.monotonic() > deadline:
+                raise _Unmet(f"the process of {killed.instance_id} has not ended within {timeout_s:g} s")
+            time.sleep(_LOOK_S)
 
     def _kill_daemon(self, step: KillStep) -> _Said:
         before = self._daemon_pid(step.timeout_s)
@@ -287,7 +300,7 @@ class Player:
 
     def _rows(self, what: str, timeout_s: float) -> tuple[JsonObject, ...]:
         with DoorClient(door_of(self._state, "control")) as client:
-            query = Query.model_validate({"what": what, "limit": 500})
+            query = Query.model_validate({"what": what})
             _, answer = client.request("lineup.v1.control.query", query, timeout_s=timeout_s)
         return parsed(Rows, answer).rows
 

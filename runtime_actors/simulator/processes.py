@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Final
+
+ENDS_AT_ONCE: Final = frozenset({signal.SIGKILL})
+"""Signals that no process can refuse."""
 
 
 def signal_number(name: str) -> signal.Signals:

@@ -99,7 +99,10 @@ class FinishStep(_StepBase):
 
 
 class KillStep(_StepBase):
-    """End a process with a signal: that of an instance, of the scope's instance in a conversation, or the daemon."""
+    """Signal a process: that of an instance, of the scope's instance in a conversation, or the daemon.
+
+    After SIGKILL the step ends when the process has ended, and for the daemon when the next one serves.
+    """
 
     do: Literal["kill"]
     instance: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from runtime_actors.contract.tools import CallStatus
@@ -9,7 +10,7 @@ from runtime_actors.errors import StoreUnusable
 from runtime_actors.rules.instances import LIVE, AttemptState, InstanceState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlite_utils import Database
 
@@ -21,7 +22,7 @@ def _one_of(names: Iterable[str]) -> str:
 _FIRST: Final = f"""
 create table agents (
     agent_id text primary key, token_hash blob not null, public_key text, last_number integer not null default 0,
-    created_at text not null) strict;
+    unsettled integer not null default 0, created_at text not null) strict;
 create table conversations (
     conversation_id text primary key, agent_id text not null references agents, created_at text not null) strict;
 create table switched_off (kind text not null check (kind in ('app', 'tool')), name text not null,
@@ -78,6 +79,14 @@ create table set_aside (
     id integer primary key, actor text not null, message text not null, error text not null, at text not null) strict;
 create table counters (name text primary key, value integer not null) strict, without rowid;
 insert into counters values ('open_calls', 0);
+create trigger call_opened after insert on calls when new.due_boot_s is not null
+    begin update counters set value = value + 1 where name = 'open_calls'; end;
+create trigger call_ended after update of due_boot_s on calls when old.due_boot_s is not null and new.due_boot_s is null
+    begin update counters set value = value - 1 where name = 'open_calls'; end;
+create trigger delivery_posted after insert on outbox
+    begin update agents set unsettled = unsettled + 1 where agent_id = new.agent_id; end;
+create trigger delivery_settled after delete on outbox
+    begin update agents set unsettled = unsettled - 1 where agent_id = old.agent_id; end;
 create table meta (name text primary key, value text not null) strict, without rowid;
 """
 
@@ -85,26 +94,44 @@ MIGRATIONS: Final = (_FIRST,)
 """One script a version, oldest first. A script that was released is never changed."""
 
 
-def migrate(db: Database) -> int:
-    """Bring the schema up to date; the version found is returned (0 for a new store).
+def migrate(db: Database, migrations: Sequence[str] = MIGRATIONS) -> int:
+    """Bring the schema up to date, all steps in one transaction; the version found is returned (0 for a new store).
 
     Raises:
-        StoreUnusable: The store was written by a newer runtime.
+        StoreUnusable: The store was written by a newer runtime, or is another program's.
 
     """
     found = int(db.execute("pragma user_version").fetchone()[0])
-    if found > len(MIGRATIONS):
+    if not 0 <= found <= len(migrations):
         detail = (
-            f"the store has schema version {found}, this runtime knows {len(MIGRATIONS)}. "
+            f"the store has schema version {found}, this runtime knows {len(migrations)}. "
             "Use the newer runtime, or restore a backup made with this one"
         )
         raise StoreUnusable(detail)
-    if found < len(MIGRATIONS):
+    if found == 0 and db.execute("select 1 from sqlite_master").fetchone() is not None:
+        raise StoreUnusable("the file in the store's place is a database of another program; move it away")
+    if found < len(migrations):
         db.execute("begin immediate")
-        for script in MIGRATIONS[found:]:
-            for statement in script.split(";\n"):
-                if statement.strip():
+        try:
+            for script in migrations[found:]:
+                for statement in _statements(script):
                     db.execute(statement)
-        db.execute(f"pragma user_version = {len(MIGRATIONS)}")
-        db.execute("commit")
+            db.execute(f"pragma user_version = {len(migrations)}")
+            db.execute("commit")
+        except BaseException:
+            if db.conn.in_transaction:
+                db.execute("rollback")
+            raise
     return found
+
+
+def _statements(script: str) -> Iterator[str]:
+    """A script's statements; those of a trigger's body belong to the trigger. Each ends at the end of a line."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip():
+        yield statement

@@ -1,0 +1,181 @@
+"""Every command, failed on purpose at every point: what happens, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import runtime_actors.boot  # noqa: F401 - loads every command
+from runtime_actors.commands.command import COMMANDS
+from tests import checker
+from tests.e2e.agent import Agent, History
+from tests.e2e.daemon import TooLong, wait_until
+from tests.faults.world import SPOILED, World, copy
+
+AT_BOOT: Final = frozenset({"retire_missing_apps", "recover", "recover_call"})
+"""Commands that run before anybody is served."""
+_STUCK_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One planned fault."""
+
+    command: str
+    point: str
+    action: str
+    hit: int = 1
+
+    def option(self) -> str:
+        return f"--failpoint={self.command}:{self.point}:{self.action}@{self.hit}"
+
+    def __str__(self) -> str:
+        return f"{self.command}:{self.point}:{self.action}@{self.hit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Faults planted in the same run: `lives[n]` in the n-th daemon of it."""
+
+    name: str
+    lives: tuple[tuple[Fault, ...], ...]
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        return tuple(itertools.chain.from_iterable(self.lives))
+
+
+def cases(command: str, choose: random.Random | None = None) -> Iterator[Case]:
+    """All faults of a command, as few runs as they fit in; `choose` varies at which passing they strike."""
+
+    def fault(point: str, action: str) -> Fault:
+        latest = 1 if choose is None or command in AT_BOOT else choose.choice((1, 1, 2, 3))
+        return Fault(command, point, action, latest)
+
+    before, after = fault("before", "kill-daemon"), fault("after", "kill-daemon")
+    yield Case(f"{command}-daemon", ((before,), (after,)))
+    yield Case(f"{command}-zygote-worker", ((fault("before", "kill-zygote"), fault("after", "kill-worker")),))
+    yield Case(f"{command}-worker-zygote", ((fault("before", "kill-worker"), fault("after", "kill-zygote")),))
+    yield Case(f"{command}-drop", ((fault("outcome", "drop"),),))
+
+
+def all_commands() -> list[str]:
+    return sorted(COMMANDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a case."""
+
+    violations: tuple[str, ...]
+    missed: tuple[Fault, ...]
+    """Faults that never struck."""
+    figures: dict[str, int]
+    deaths: int
+
+
+def run(case: Case, template: Path, history: History, state: Path, seed: int = 0) -> Outcome:
+    """Play the rounds on a copy of the template, with the faults planted, until all has drained."""
+    copy(template, state)
+    choose = random.Random(seed)  # noqa: S311 - load and timing
+    world = World(state)
+    world.next_options = [tuple(fault.option() for fault in life) for life in case.lives]
+    dropped = {fault.command for fault in case.faults if fault.action == "drop"}
+    world.stuck_s = _STUCK_S if dropped & (AT_BOOT | {"expire_due"}) else None
+    try:
+        world.start()
+        agent = world.agent()
+        agent.adopt(history)
+        for number in range(1, 4):
+            Round(world, agent, number, choose).play()
+            if number >= len(case.lives) and not missed(world, case):
+                break
+        faults = world.violations() + outcome_faults(world)
+        figures = checker.figures(world.evidence())
+        return Outcome(tuple(faults), missed(world, case), figures, world.deaths)
+    finally:
+        world.close()
+
+
+def missed(world: World, case: Case) -> tuple[Fault, ...]:
+    return tuple(one for one in case.faults if not world.daemon.passed(one.command, one.point, one.action))
+
+
+def outcome_faults(world: World) -> list[str]:
+    """What the daemon itself called an error, except the record that was spoiled on purpose."""
+    spoiled = ("actor=channel kind=PeerMessage", "IntakeError", "ordered by a test")
+    lines = [line for line in world.daemon.said().splitlines() if " error " in line]
+    return [line for line in lines if not any(mark in line for mark in spoiled)]
+
+
+class Round:
+    """Everything that makes commands happen, once, with fresh names; ends drained."""
+
+    def __init__(self, world: World, agent: Agent, number: int, choose: random.Random) -> None:
+        self.world, self.agent, self.number, self.choose = world, agent, number, choose
+        self.here = f"c{number}"
+
+    def play(self) -> None:
+        agent, here = self.agent, self.here
+        agent.attached()
+        self._operate()
+        held = agent.invoke("probe.hold", "held", conversation=here)
+        killed = agent.invoke("probe.slow", "killed", conversation=f"{here}-launch", steps=8, step_ms=40)
+        agent.invoke("probe.once", "once", conversation=here, steps=2, step_ms=20)
+        for tool in ("brief", "fail", "bad", "exact"):
+            agent.invoke(f"probe.{tool}", tool, conversation=here)
+        for number in range(self.choose.choice((3, 3, 10, 40))):
+            agent.invoke("probe.echo", f"echo {number}", conversation=here)
+        agent.invoke("probe.nothing", "unknown", conversation=here)
+        agent.say("hello", conversation=here)
+        self._cancel(held)
+        self._kill_worker(killed)
+        if self.number == 1:
+            self._end_kept()
+        self.world.drain()
+
+    def _operate(self) -> None:
+        world, number = self.world, self.number
+        world.order("add_agent", {"name": f"other{number}", "token_hash": f"{number:064x}"})
+        for enabled in (False, True):
+            world.order("switch", {"kind": "tool", "name": "probe.operate", "enabled": enabled})
+        self.agent.send("no.such.type", {})  # refused, and noted
+
+    def _cancel(self, key: tuple[str, str]) -> None:
+        self.agent.accepted(key)
+        self.agent.cancel(key)
+
+    def _kill_worker(self, key: tuple[str, str]) -> None:
+        """In the middle of its work, as far as can be seen."""
+        agent = self.agent
+        agent.wait("progress", lambda: agent.progress.get(key[1]) or key in agent.finals)
+        found = self.world.ask(lambda: self.world.daemon.instance(key[0]))
+        if found is not None and found["pid"]:
+            self.world.ask(lambda: self.world.daemon.control("kill", {"instance_id": found["instance_id"]}, timeout_s=1.0))
+
+    def _end_kept(self) -> None:
+        """The calls that the template left open."""
+        agent = self.agent
+        for conversation, call_id in agent.open_calls():
+            if conversation == "kept":
+                agent.say("release", conversation="kept")
+            elif conversation == SPOILED:
+                wait_until("the poison was set aside", lambda: self._set_aside(), 20.0)
+                agent.cancel((conversation, call_id))
+
+    def _set_aside(self) -> bool:
+        self.agent.pump(0.01)
+        return bool(self.world.ask(lambda: self.world.daemon.listed("status")[0]["set_aside"]))
+
+
+def describe(case: Case, seed: int, outcome: Outcome | TooLong) -> str:
+    """One line for a failure: what, and how to see it again."""
+    again = f"scripts/crash --only {case.name} --seed {seed}"
+    if isinstance(outcome, TooLong):
+        return f"{case.name}: {outcome} (again: {again})"
+    first = "; ".join(outcome.violations[:5])
+    return f"{case.name}: {first} (again: {again})"

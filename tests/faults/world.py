@@ -1,0 +1,184 @@
+"""A daemon that may die at any moment, and agents and an operator who go on regardless."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from runtime_actors.client import ClientError, DaemonNotRunning
+from tests import checker
+from tests.e2e.agent import Agent, History
+from tests.e2e.daemon import APPS, QUICK, Daemon, TooLong, wait_until
+
+PROBE: Final = (APPS / "probe",)
+WITH_GUEST: Final = (APPS / "probe", APPS / "guest")
+ONCE: Final = frozenset({"probe.once", "guest.once"})
+SPOILED: Final = "spoiled"
+"""The conversation whose instance can never attach."""
+_DRAIN_S: Final = 30.0
+
+
+def made_by_probe(done: checker.Row) -> bool:
+    """The probe puts its input's text into every result, and no runtime could guess it."""
+    return bool(done["result"]) and done["result"]["text"] == done["input"]["text"]
+
+
+class World:
+    """One state folder from its first daemon to its last."""
+
+    def __init__(self, state: Path, *, apps: Sequence[Path] = PROBE, options: Sequence[str] = QUICK) -> None:
+        self.daemon = Daemon(state, apps=apps, options=options)
+        self.history: History = []
+        self.agents: list[Agent] = []
+        self.deaths = 0
+        self.next_options: list[tuple[str, ...]] = []
+        """Options of the next starts, in order; then none."""
+        self.stuck_s: float | None = None
+        """A start that is not ready within this is killed: what it waited for was dropped."""
+
+    def close(self) -> None:
+        for agent in self.agents:
+            agent.close()
+        self.daemon.close()
+
+    def agent(self, name: str = "local") -> Agent:
+        agent = Agent(self.daemon.state, name, history=self.history)
+        agent.tend = self.tend
+        self.agents.append(agent)
+        return agent
+
+    def tend(self) -> None:
+        """Start the daemon again if it has died."""
+        if not self.daemon.running:
+            self.deaths += 1
+            self.start()
+
+    def start(self) -> None:
+        """Start the daemon, again and again if it dies on the way."""
+        deadline = time.monotonic() + _DRAIN_S
+        while time.monotonic() < deadline:
+            more = self.next_options.pop(0) if self.next_options else ()
+            self.daemon.launch(*more)
+            try:
+                self.daemon.wait_ready(self.stuck_s or _DRAIN_S)
+            except TooLong:
+                if self.daemon.exit_code not in ({None, -9} if self.stuck_s else {-9}):
+                    raise
+                self.daemon.kill()
+                self.deaths += 1
+            else:
+                return
+        raise TooLong(f"no daemon came up: {self.daemon.said()[-3000:]}")
+
+    def order(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        """An order that is given until it is answered."""
+        deadline = time.monotonic() + _DRAIN_S
+        while True:
+            self.tend()
+            try:
+                return self.daemon.control(kind, body, timeout_s=1.0)
+            except DaemonNotRunning:
+                time.sleep(0.01)
+            except ClientError:
+                if time.monotonic() > deadline:
+                    raise
+
+    def ask(self, look: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it found, None if nobody could say
+        """Look at the daemon, if it is there to be looked at."""
+        self.tend()
+        try:
+            return look()
+        except ClientError:
+            return None
+
+    def drain(self, within_s: float = _DRAIN_S) -> None:
+        """Until no call is open, every delivery was handled and settled, and no instance is between two states."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            for agent in self.agents:
+                agent.pump(0.01)
+            if not any(agent.open_calls() for agent in self.agents) and self.ask(self._is_quiet):
+                return
+        left = {agent.name: agent.open_calls() for agent in self.agents}
+        raise TooLong(f"not drained within {within_s:g} s: {left}, {self.ask(lambda: self.daemon.listed('calls', open=True))}")
+
+    def _is_quiet(self) -> bool:
+        status = self.daemon.listed("status")[0]
+        if status["open_calls"] or status["outbox_deliveries"]:
+            return False
+        rows = [row for row in self.daemon.listed("ps") if row["conversation_id"] != SPOILED]
+        return all(row["state"] in {"foreground", "background"} for row in rows)
+
+    def evidence(self) -> checker.Evidence:
+        """Everything that is known now."""
+        listings = {what: self.daemon.listed(what) for what in ("calls", "inbox", "outbox", "ps", "focus", "status")}
+        history = [*self.history, *worker_words(self.daemon)]
+        return checker.Evidence(
+            sorted(history, key=lambda one: one["at"]), self.daemon.audit(), listings, once=ONCE, shown=made_by_probe
+        )
+
+    def violations(self) -> list[str]:
+        """What the checker says, the daemon's own verdict on its chain, and whatever it called an error."""
+        faults = checker.violations(self.evidence())
+        try:
+            self.daemon.control("verify_audit", {})
+        except ClientError as error:
+            faults.append(f"audit verify: {error}")
+        return faults
+
+
+def worker_words(daemon: Daemon) -> list[dict[str, Any]]:
+    """What the probes wrote into their logs; a line that a kill cut off says nothing."""
+    words = []
+    for line in daemon.worker_log():
+        if line.startswith('{"what"'):
+            try:
+                words.append(json.loads(line))
+            except ValueError:
+                continue
+    return words
+
+
+# --- a state folder in which every command has something to do ---
+
+
+def prepare(state: Path) -> History:
+    """Leave a store as a killed daemon leaves it: calls of every kind, an app that will be missing, deliveries nobody read
+    for 31 days, and an instance whose record no channel can send.
+    """
+    world = World(state, apps=WITH_GUEST)
+    try:
+        world.start()
+        agent = world.agent()
+        agent.acknowledges = False
+        agent.attached()
+        running = [agent.invoke("probe.hold", "held", conversation="kept"), agent.invoke("probe.once", "once", conversation="kept2", steps=1, step_ms=600_000)]
+        running += [agent.invoke("guest.hold", "guest", conversation="kept"), agent.invoke("probe.hold", "spoiled", conversation=SPOILED)]
+        old = agent.invoke("probe.echo", "old", conversation="kept")
+        agent.final(old)
+        agent.say("keep", conversation="kept")
+        for key in running:
+            agent.wait(f"{key} runs", lambda key=key: _is_running(agent, key))
+        wait_until("the text was given", lambda: any(one.get("text") == "keep" for one in worker_words(world.daemon)))
+        world.daemon.kill()
+    finally:
+        world.close()
+    with sqlite3.connect(state / "store.db") as sql:
+        sql.execute("update outbox set created_wall_s = created_wall_s - 31 * 86400 where call_id = ?", (old[1],))
+        sql.execute("update instances set app_version = '1.0.0' || char(0) where conversation_id = 'spoiled'")
+    sql.close()
+    return world.history
+
+
+def _is_running(agent: Agent, key: tuple[str, str]) -> bool:
+    return bool(agent.get(key)[1]["call"]["status"] == "running")
+
+
+def copy(state: Path, to: Path) -> None:
+    """A state folder without its sockets."""
+    shutil.copytree(state, to, ignore=shutil.ignore_patterns("run", "out"))
