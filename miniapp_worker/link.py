@@ -21,8 +21,12 @@ from runtime_actors.contract.codec import MAX_FRAME_BYTES
 
 _FIRST_RETRY_S: Final = 0.01
 _LONGEST_RETRY_S: Final = 0.2
-_HIGH_WATER_MARK: Final = 64
-"""Messages in libzmq, each way. What is beyond waits here or there; the credit of the channel bounds both."""
+_SEND_HIGH_WATER_MARK: Final = 64
+"""Frames in libzmq; what is beyond waits here. The credit of the channel bounds both."""
+_RECEIVE_HIGH_WATER_MARK: Final = 1024
+"""Frames. More than the credit of the channel lets be on their way: what libzmq has not read when the connection ends
+is lost, and it might be the reason of that."""
+_NEVER_MS: Final = 3_600_000
 
 _FRAMES_A_TURN: Final = 8
 """Then the app's tasks have theirs, however fast the runtime speaks."""
@@ -39,12 +43,15 @@ _DOWN: Final = int(
     | zmq.Event.HANDSHAKE_FAILED_AUTH
 )
 _OPTIONS: Final = {
-    zmq.SNDHWM: _HIGH_WATER_MARK,
-    zmq.RCVHWM: _HIGH_WATER_MARK,
+    zmq.SNDHWM: _SEND_HIGH_WATER_MARK,
+    zmq.RCVHWM: _RECEIVE_HIGH_WATER_MARK,
     zmq.LINGER: 0,
     zmq.MAXMSGSIZE: MAX_FRAME_BYTES,
-    zmq.IMMEDIATE: 1,  # nothing is queued for a connection that does not exist
-    zmq.RECONNECT_IVL: -1,
+    # With IMMEDIATE, or with a reconnect interval of -1, libzmq drops the frames that were not fetched when the
+    # connection ends: among them the refusal that the runtime sent before it closed.
+    zmq.IMMEDIATE: 0,
+    zmq.RECONNECT_IVL: _NEVER_MS,
+    zmq.RECONNECT_IVL_MAX: 0,
     zmq.HANDSHAKE_IVL: 3000,
 }
 

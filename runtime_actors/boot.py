@@ -40,7 +40,7 @@ from runtime_actors.store import files
 from runtime_actors.store.actor import StoreActor, StoreParts
 from runtime_actors.store.client import Store
 from runtime_actors.store.failpoints import Failpoints
-from runtime_actors.store.messages import Copy, Upkeep
+from runtime_actors.store.messages import Copy, ExportAudit, Upkeep
 from runtime_actors.store.opening import OpenStore, open_store
 from runtime_actors.supervisor import messages as supervisor
 from runtime_actors.supervisor.actor import ZYGOTE, SupervisorActor
@@ -68,6 +68,9 @@ STOPPED, DAEMON_RUNNING, ISOLATION, STORE, GAVE_UP = 0, 3, 4, 5, 6
 
 _MIN_DESCRIPTORS: Final = 256
 _RECOVER_WITHIN_S: Final = 120.0
+_ZYGOTE_STARTS: Final = 20
+"""Within `_ZYGOTE_PERIOD_S`; one more and the daemon ends."""
+_ZYGOTE_PERIOD_S: Final = 30.0
 _STUCK_S: Final = 30.0
 _LOOK_S: Final = 5.0
 _STOP_S: Final = 3.0
@@ -152,7 +155,7 @@ class _Daemon:
         self.beats: dict[str, float] = {}
         self.started_s = time.monotonic()
         self.stopping = False
-        self._anchor = (0, b"")
+        self.zygote_starts: list[float] = []
         if raise_fd_limit() < _MIN_DESCRIPTORS:
             detail = f"fewer than {_MIN_DESCRIPTORS} file descriptors are allowed; raise the limit (`ulimit -n`)"
             raise GaveUp(detail)
@@ -179,7 +182,6 @@ class _Daemon:
         self._start_zygote()
         self.sockets.start()
         store = Store(self.refs["store"])
-        self._anchor = files.anchor(opened.sql)
         self._start_store(opened, catalogue)
         inventory = self._recover(store)
         self._start_actors(store, catalogue, inventory)
@@ -249,6 +251,11 @@ class _Daemon:
 
     def _start_zygote(self) -> None:
         if self.stopping:
+            return
+        now = time.monotonic()
+        self.zygote_starts = [at for at in self.zygote_starts if now - at < _ZYGOTE_PERIOD_S] + [now]
+        if len(self.zygote_starts) > _ZYGOTE_STARTS:
+            self.main.end(GAVE_UP, f"the zygote ended {_ZYGOTE_STARTS} times; its log is in {self.config.state / 'logs'}")
             return
         log_fd = self.logs.open(ZYGOTE, f"{ZYGOTE}-{time.time_ns()}")
         try:
@@ -492,13 +499,19 @@ class _Daemon:
         """Copy the store on the store's own thread."""
         self.refs["store"].tell(Copy(path, done))
 
+    def export_audit(self, path: str, keep: int, done: Callable[[JsonObject | Rejection], None]) -> None:
+        """Move old audit entries to a file, on the store's own thread."""
+        self.refs["store"].tell(ExportAudit(path, keep, done))
+
     def shutdown(self) -> None:
         """Stop the daemon cleanly."""
         self.main.end(STOPPED)
 
     def anchor(self) -> tuple[int, bytes]:
         """Where the kept part of the audit chain begins."""
-        return self._anchor
+        store = self.actors["store"]
+        assert isinstance(store, StoreActor)  # noqa: S101 - for the type checker
+        return store.anchor
 
     def keys_changed(self, keys: dict[str, str]) -> None:
         """An agent with a public key was added."""

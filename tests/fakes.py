@@ -391,3 +391,15 @@ def refused(outcome: object) -> str:
     """The code of a refusal."""
     assert isinstance(outcome, Rejection), outcome
     return str(outcome.code)
+
+
+def assert_refused(records: Records, rule: Callable[[Transaction, A], object], argument: A, code: str, event: str) -> None:
+    """A refusal leaves its audit entry, and nothing else."""
+    before, seq = records.everything(), records.chain.seq
+
+    outcome = records.run(rule, argument)
+
+    assert refused(outcome) == code
+    assert records.everything() == before
+    assert [(entry.event, entry.detail) for entry in records.audit()[seq:]] == [(event, {"code": code})]
+    assert records.follow_ups == []

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from runtime_actors.actor import RuntimeActor
 from runtime_actors.channel import messages as m
 from runtime_actors.channel.door import Door
-from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened
+from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, PeerOversized
 from runtime_actors.channel.intake import REQUESTS, read_request
 from runtime_actors.channel.session import LOST_AFTER_BEATS, MAX_INVALID, RESET_AFTER_BEATS, Phase, Session
 from runtime_actors.commands import agents, inbox, instances
@@ -45,6 +45,7 @@ logger = logging.getLogger(__name__)
 _READ_TO_END_S: Final = 1.0
 _RECONNECT_S: Final = 5.0
 _RESUME_S: Final = 3.0
+_END_S: Final = 10.0
 _PAGE_BYTES_LEFT: Final = 4096
 """Of a frame, for the envelope around a page."""
 
@@ -115,6 +116,8 @@ class ChannelActor(RuntimeActor):
                 self._expect(message)
             case m.Forked(attempt_id, pid):
                 self._forked(attempt_id, pid)
+            case PeerOversized(_, peer, length):
+                self._on_oversized(peer, length)
             case PeerOpened():
                 self._on_opened(message)
             case PeerClosed():
@@ -165,14 +168,15 @@ class ChannelActor(RuntimeActor):
 
     def _on_opened(self, opened: PeerOpened) -> None:
         session = self._sessions.get(opened.door.removeprefix("w-"))
-        if session is None or (opened.pid and session.pid and opened.pid != session.pid):
+        # The fork is told before the worker may run: whoever comes before that is not it.
+        if session is None or session.pid is None or opened.pid not in {0, session.pid}:
             logger.warning("a stranger connected to a worker's socket", extra={"door": opened.door, "pid": opened.pid})
             self._sockets.close(opened.peer)
             return
         if session.peer is not None:  # a reconnect whose predecessor was not seen to end
             self._by_peer.pop(session.peer, None)
             self._sockets.close(session.peer)
-        session.peer = opened.peer
+        session.peer, session.proven = opened.peer, False
         session.unanswered = 0
         self._by_peer[opened.peer] = session
 
@@ -237,6 +241,11 @@ class ChannelActor(RuntimeActor):
         else:
             self._on_session_word(session, said)
 
+    def _on_oversized(self, peer: int, length: int) -> None:
+        session = self._by_peer.get(peer)
+        if session is not None:
+            self._invalid(session, None, RejectionCode.MESSAGE_TOO_LARGE, codec.too_large(length))
+
     def _invalid(self, session: Session, request_id: str | None, code: str, detail: str) -> None:
         """Answer what could not be read; too much of it ends the attempt."""
         session.invalid += 1
@@ -255,7 +264,7 @@ class ChannelActor(RuntimeActor):
                     session.unanswered = 0
                 case "hello":
                     self._on_hello(session, wire.Hello.model_validate(said.body))
-                case "ready":
+                case "ready" if session.phase in {Phase.LOADING, Phase.ENDING}:
                     wire.Ready.model_validate(said.body)
                     self._on_ready(session)
                 case "resume":
@@ -265,7 +274,7 @@ class ChannelActor(RuntimeActor):
                     logger.info("a worker says goodbye", extra={"attempt_id": session.attempt_id, "reason": bye.reason})
                     session.enter(Phase.ENDING, time.monotonic())
                 case _:
-                    self._invalid(session, said.id, RejectionCode.MESSAGE_INVALID, "no such type on this channel")
+                    self._invalid(session, said.id, RejectionCode.MESSAGE_INVALID, "no such type here, or not now")
         except ValidationError as error:
             self._invalid(session, said.id, RejectionCode.MESSAGE_INVALID, envelope.describe(error))
 
@@ -274,6 +283,10 @@ class ChannelActor(RuntimeActor):
         if not proven:
             self._refuse_session(session, RejectionCode.ATTACH_DENIED, "wrong attempt or token", "attach_denied")
             return
+        if session.proven:  # each one gives new credit, so on one connection there is one
+            detail = "hello was said on this connection"
+            self._refuse_session(session, RejectionCode.SESSION_STALE, detail, "session_stale")
+            return
         if session.snapshot is None:
             session.snapshot = wire.effective(hello.sdkCapabilities, wire.CORE_CAPABILITIES)
             session.digest = wire.snapshot_digest(session.snapshot)
@@ -281,11 +294,11 @@ class ChannelActor(RuntimeActor):
             code = RejectionCode.CAPABILITY_SET_INCOMPATIBLE
             self._refuse_session(session, code, "less than the snapshot of this attempt", code)
             return
-        session.level = hello.level or "process"
+        session.level, session.proven = hello.level or "process", True
         self._welcome(session)
         if hello.ready:
             self._on_ready(session)
-        elif session.phase is not Phase.ENDING:
+        elif session.phase not in {Phase.LOADING, Phase.ENDING}:  # connecting again gives no more time to load
             session.enter(Phase.LOADING, time.monotonic())
 
     def _welcome(self, session: Session) -> None:
@@ -329,7 +342,7 @@ class ChannelActor(RuntimeActor):
                 self._set_context(session, state)
                 self._read_more(session)
             case instances.AttemptOver():
-                session.enter(Phase.ENDING, time.monotonic())  # the supervisor has its orders already
+                self._condemn(session, "not_wanted")
             case Rejection():
                 pass  # the sweep asks again
 
@@ -354,8 +367,9 @@ class ChannelActor(RuntimeActor):
     # --- requests of a MiniApp ---
 
     def _on_request(self, session: Session, said: envelope.Envelope) -> None:
-        if session.phase is not Phase.OPEN and not (session.phase is Phase.ENDING and session.peer is not None):
-            return  # it repeats what has no receipt once its session is open
+        # A welcomed worker repeats at once; what it asks is decided behind its attach, for the store keeps the order.
+        if not session.proven or session.phase not in {Phase.ATTACHING, Phase.OPEN, Phase.ENDING}:
+            return  # it repeats what has no receipt after the next welcome
         try:
             request = read_request(said)
         except ValidationError as error:
@@ -469,13 +483,13 @@ class ChannelActor(RuntimeActor):
 
     def _read_more(self, session: Session) -> None:
         session.feed.reading = True
-        asked, attempt_id = frozenset(session.feed.in_flight), session.attempt_id
+        asked, attempt_id, number = frozenset(session.feed.in_flight), session.attempt_id, session.number
         of = inbox.InboxPageOf(session.instance_id, asked, 0, WINDOW)
-        self._store.run(inbox.read_inbox, of, lambda page: self._me.tell(m.PageRead(attempt_id, asked, page)))
+        self._store.run(inbox.read_inbox, of, lambda page: self._me.tell(m.PageRead(attempt_id, number, asked, page)))
 
     def _take_page(self, read: m.PageRead) -> None:
         session = self._sessions.get(read.attempt_id)
-        if session is None or session.phase is not Phase.OPEN:
+        if session is None or session.phase is not Phase.OPEN or session.number != read.session:
             return
         page = read.page
         if isinstance(page, Rejection):
@@ -503,6 +517,7 @@ class ChannelActor(RuntimeActor):
             return
         body = wire.Stop(reason=stop.reason[:200], grace_ms=round(stop.grace_s * 1000))
         self._say(session, "lineup.v1.session.stop", body)
+        session.grace_s = stop.grace_s
         session.enter(Phase.ENDING, time.monotonic())
 
     def _say_context(self, instance_id: str, state: str) -> None:
@@ -523,7 +538,11 @@ class ChannelActor(RuntimeActor):
             if session.phase in {Phase.EXPECTED, Phase.LOADING}:
                 if session.pid is not None and now - session.since_s > self._start_timeout_s:
                     self._condemn(session, "start_timeout")
-            elif session.peer is not None and session.phase is not Phase.ENDING:
+            elif session.phase is Phase.ENDING:
+                if now - session.since_s > session.grace_s + _END_S:  # it said goodbye and stayed, or the order to end it was lost
+                    session.enter(Phase.ENDING, now)
+                    self._supervisor.tell(m.Condemn(session.attempt_id, "not_ending"))
+            elif session.peer is not None:
                 self._beat_one(session, now)
 
     def _beat_one(self, session: Session, now: float) -> None:

@@ -1,7 +1,7 @@
 """What the socket thread tells about the peers of a door.
 
-For each peer: `PeerOpened`, any number of `PeerMessage`, `PeerClosed`; in this order, to the door's mailbox. A peer
-that never finished its handshake is not heard of at all.
+For each peer: `PeerOpened`, any number of `PeerMessage` and `PeerOversized`, `PeerClosed`; in this order, to the door's
+mailbox. A peer that never finished its handshake is not heard of at all.
 """
 
 from __future__ import annotations
@@ -45,6 +45,16 @@ class PeerMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerOversized:
+    """One frame above the limit, which was read past: nothing of it is left."""
+
+    door: str
+    peer: int
+    length: int
+    """In bytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class PeerClosed:
     """The connection is gone. Told once, after the peer's last message."""
 
@@ -53,4 +63,4 @@ class PeerClosed:
     reason: CloseReason
 
 
-SocketEvent = PeerOpened | PeerMessage | PeerClosed
+SocketEvent = PeerOpened | PeerMessage | PeerOversized | PeerClosed

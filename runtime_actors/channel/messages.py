@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened
+from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, PeerOversized
 from runtime_actors.commands.follow_ups import Deliver, Settled, TellCallChanged, TellContext
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ class PageRead:
     """More of an inbox, for the feed of an attempt."""
 
     attempt_id: str
+    session: int
+    """The handshake it was asked for: what was in flight before another one counts no more."""
     asked: frozenset[int]
     page: InboxRead | Rejection
 
@@ -184,6 +186,7 @@ ChannelMessage = (
     | ReconnectDue
     | PeerOpened
     | PeerMessage
+    | PeerOversized
     | PeerClosed
     | Deliver
     | Settled

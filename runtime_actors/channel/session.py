@@ -44,6 +44,8 @@ class Session:
     phase: Phase = Phase.EXPECTED
     pid: int | None = None
     peer: int | None = None
+    proven: bool = False
+    """It said a hello with the right token on this connection."""
     number: int = 0
     """Handshakes so far."""
     since_s: float = 0.0
@@ -62,6 +64,8 @@ class Session:
     unanswered: int = 0
     """Beats since the last pong."""
     invalid: int = 0
+    grace_s: float = 0.0
+    """It was told to stop within this time."""
     gone: bool = False
     """The process has ended."""
 

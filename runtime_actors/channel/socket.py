@@ -25,7 +25,7 @@ from runtime_actors.channel import door as doors
 from runtime_actors.channel import zmtp
 from runtime_actors.channel.descriptors import SpareDescriptors
 from runtime_actors.channel.door import Door, OpenDoor, SocketLimits
-from runtime_actors.channel.events import CloseReason, PeerClosed, PeerMessage, PeerOpened
+from runtime_actors.channel.events import CloseReason, PeerClosed, PeerMessage, PeerOpened, PeerOversized
 from runtime_actors.channel.orders import Orders
 from runtime_actors.channel.peer import Peer, Read
 
@@ -289,6 +289,8 @@ class SocketThread(threading.Thread):
         elif isinstance(event, zmtp.Reply):
             peer.put(event.data)
             self._write(peer)
+        elif isinstance(event, zmtp.Oversized):
+            door.door.mailbox.tell(PeerOversized(door.door.name, peer.number, event.length))
         elif isinstance(event, zmtp.Ready):
             peer.opened = True
             del self._unfinished[peer]

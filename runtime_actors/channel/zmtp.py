@@ -3,8 +3,9 @@
 Bytes go in with `receive_data`, one thing at a time comes out of `next_event`. What RFC 23 (https://rfc.zeromq.org/spec/23/)
 leaves unlimited is limited here, because a peer is whoever can open the socket:
 
-- a message is one frame of at most `max_frame` bytes, a command at most `MAX_COMMAND_BYTES`; both are refused by their
-  header, before a byte of them is kept;
+- a message is one frame of at most `max_frame` bytes, a command at most `MAX_COMMAND_BYTES`; both are judged by their
+  header, before a byte of them is kept. A frame of up to `MAX_SKIPPED_BYTES` is read past in slices and told of, so that
+  its sender can be answered; what is larger, and a larger command, is a violation;
 - new data is taken only when nothing whole is left of the old, so a connection never holds more than one unfinished
   frame and what was read from the socket last;
 - whatever a peer sends, each frame takes one `next_event`: nothing is skipped in a loop, nothing is queued to be sent.
@@ -19,6 +20,8 @@ from enum import Enum, StrEnum
 from typing import Final, Literal
 
 MAX_COMMAND_BYTES: Final = 512
+MAX_SKIPPED_BYTES: Final = 16 * 1024 * 1024
+"""The largest frame that is read past instead of ending the connection."""
 
 _GREETING_BYTES: Final = 64
 _NULL: Final = b"NULL".ljust(20, b"\0")
@@ -87,7 +90,15 @@ class Reply:
     data: bytes
 
 
-Event = bytes | Ready | Reply | Literal[Signal.NEED_DATA, Signal.IGNORED]
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """A message above the limit was read past to its end; nothing of it was kept."""
+
+    length: int
+    """Of its body, in bytes."""
+
+
+Event = bytes | Ready | Reply | Oversized | Literal[Signal.NEED_DATA, Signal.IGNORED]
 """What `next_event` returns; `bytes` are a message."""
 
 
@@ -109,6 +120,8 @@ class Connection:
         self._needs_data = True
         self._greeted = False
         self._ready = False
+        self._skipped: Oversized | None = None
+        self._left_to_skip = 0
         self._violation: Violation | None = None
 
     def greeting(self) -> bytes:
@@ -181,6 +194,8 @@ class Connection:
         return self._read_frame()
 
     def _read_frame(self) -> Event:
+        if self._skipped is not None:
+            return self._skip(self._skipped)
         buffer, at = self._buffer, self._at
         held = len(buffer) - at
         if not held:
@@ -196,12 +211,29 @@ class Connection:
         body = at + header
         length = int.from_bytes(buffer[at + 1 : body], "big")
         if length > (MAX_COMMAND_BYTES if flags & _COMMAND else self._max_frame):
-            raise PeerProtocolError(Violation.COMMAND_TOO_LARGE if flags & _COMMAND else Violation.FRAME_TOO_LARGE)
+            self._check_skipped(flags, length)
+            self._at, self._skipped, self._left_to_skip = body, Oversized(length), length
+            return self._skip(self._skipped)
         if held < header + length:
             return NEED_DATA
         self._at = end = body + length
         frame = bytes(buffer[body:end])
         return self._read_command(frame) if flags & _COMMAND else frame
+
+    def _check_skipped(self, flags: int, length: int) -> None:
+        if flags & _COMMAND:
+            raise PeerProtocolError(Violation.COMMAND_TOO_LARGE)
+        if length > MAX_SKIPPED_BYTES:
+            raise PeerProtocolError(Violation.FRAME_TOO_LARGE)
+
+    def _skip(self, skipped: Oversized) -> Event:
+        slice_bytes = min(len(self._buffer) - self._at, self._left_to_skip)
+        self._at += slice_bytes
+        self._left_to_skip -= slice_bytes
+        if self._left_to_skip:
+            return NEED_DATA
+        self._skipped = None
+        return skipped
 
     def _check_flags(self, flags: int) -> None:
         """Flags that are not those of a message in one frame."""

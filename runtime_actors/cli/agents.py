@@ -12,8 +12,14 @@ from pydantic import ValidationError
 
 from runtime_actors.cli import identities
 from runtime_actors.cli.exits import DONE, FAILED, REFUSED, WAIT_ENDED
-from runtime_actors.cli.options import json_option, options_stand_behind, stacked, state_option
-from runtime_actors.cli.prompt import Prompt
+from runtime_actors.cli.options import (
+    as_option,
+    conversation_option,
+    json_option,
+    options_stand_behind,
+    stacked,
+    state_option,
+)
 from runtime_actors.cli.show import as_cell, say, show_json
 from runtime_actors.client import (
     AgentSession,
@@ -32,13 +38,6 @@ from runtime_actors.contract.tools import CallState, CallStatus, ToolProgressDel
 from runtime_actors.rules.text import neutral
 from runtime_actors.simulator import Player, ScenarioInvalid, SimulatedAgent, read_scenario
 
-as_option: Final = click.option(
-    "--as", "agent_name", metavar="NAME", default="local", show_default=True, help="Agent identity."
-)
-conversation_option: Final = click.option(
-    "--conversation", metavar="C", default="main", show_default=True, help="Conversation."
-)
-
 
 @click.group(invoke_without_command=True)
 @stacked(state_option, as_option, conversation_option)
@@ -48,6 +47,8 @@ def agent(context: click.Context, state: Path, agent_name: str, conversation: st
     if context.invoked_subcommand is not None:
         options_stand_behind(context)
         return DONE
+    from runtime_actors.cli.prompt import Prompt  # noqa: PLC0415 - slow to load, and scripts do not need it
+
     return Prompt(state, agent_name, conversation).run()
 
 

@@ -50,7 +50,8 @@ def start(state: Path, **options: Unpack[RunOptions]) -> int:
 def watch(state: Path, report: int, **options: Unpack[RunOptions]) -> int:
     """Be the watcher that `lineup start` leaves behind."""
     config = config_of(state, options)
-    return Watcher(config, arguments_of(config), report).run()
+    command = [sys.executable, "-m", "runtime_actors", "run", *arguments_of(config)]
+    return Watcher(config.state, command, report).run()
 
 
 @click.command(short_help="Stop the daemon.")

@@ -9,8 +9,10 @@ from typing import Any, Final, TypeVar
 import click
 import platformdirs
 from click.core import ParameterSource
+from pydantic import TypeAdapter, ValidationError
 
 from runtime_actors.client import AddressTooLong, door_of
+from runtime_actors.contract.base import AgentName, ConversationId
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -33,6 +35,37 @@ state_option: Final = click.option(
     envvar="LINEUP_STATE",
     callback=_state_folder,
     help="State folder. Default: LINEUP_STATE, or the user's own.",
+)
+
+
+def _spelled_as(adapter: TypeAdapter[str], what: str) -> Callable[[click.Context, click.Parameter, str], str]:
+    def check(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
+        try:
+            return adapter.validate_python(given)
+        except ValidationError:
+            raise click.BadParameter(f"{given!r} is no name of {what}") from None
+
+    return check
+
+
+as_option: Final = click.option(
+    "--as",
+    "agent_name",
+    metavar="NAME",
+    default="local",
+    show_default=True,
+    callback=_spelled_as(
+        TypeAdapter(AgentName), "an agent: a-z, 0-9, _ and -, beginning with a letter, at most 64 characters"
+    ),
+    help="Agent identity.",
+)
+conversation_option: Final = click.option(
+    "--conversation",
+    metavar="C",
+    default="main",
+    show_default=True,
+    callback=_spelled_as(TypeAdapter(ConversationId), "a conversation: A-Z, a-z, 0-9 and ._:-, at most 128 characters"),
+    help="Conversation.",
 )
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 

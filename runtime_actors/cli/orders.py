@@ -7,7 +7,6 @@ from typing import Literal
 
 import click
 
-from runtime_actors.cli import folders
 from runtime_actors.cli.control import order, rows
 from runtime_actors.cli.exits import DONE, FAILED, USAGE
 from runtime_actors.cli.listings import list_audit
@@ -63,6 +62,8 @@ def audit_accept(state: Path) -> int:
 
     The daemon must be stopped.
     """
+    from runtime_actors.cli import folders  # noqa: PLC0415 - loads the store, which other commands do not need
+
     return folders.accept_lost_tail(state)
 
 
@@ -110,6 +111,8 @@ def kill(instance_id: str, name: str, state: Path) -> int:
 @stacked(click.argument("folder", type=click.Path(path_type=Path)), json_option)
 def validate(folder: Path, as_json: bool) -> int:
     """Check a MiniApp's folder. Exit code 1 with one line a fault: its path in the manifest, and what is wrong."""
+    from runtime_actors.cli import folders  # noqa: PLC0415 - loads the store, which other commands do not need
+
     faults = folders.faults_of(folder)
     for path, reason in faults:
         if as_json:
@@ -141,4 +144,6 @@ def backup(file: Path, state: Path, as_json: bool) -> int:
 @stacked(click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path)), state_option)
 def restore(file: Path, state: Path) -> int:
     """Put a backup in the place of the store. The daemon must be stopped; the old store is kept beside it."""
+    from runtime_actors.cli import folders  # noqa: PLC0415 - loads the store, which other commands do not need
+
     return folders.restore(state, file.absolute())

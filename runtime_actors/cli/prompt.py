@@ -20,6 +20,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.patch_stdout import patch_stdout
+from pydantic import ValidationError
 
 from runtime_actors.cli.exits import code_of
 from runtime_actors.cli.show import as_cell
@@ -36,6 +37,7 @@ from runtime_actors.client import (
 )
 from runtime_actors.contract.agent import ClientInventory
 from runtime_actors.contract.base import JsonObject
+from runtime_actors.contract.envelope import describe
 from runtime_actors.contract.tools import CallState, ToolProgressDelivery
 from runtime_actors.rules.text import neutral
 from runtime_actors.simulator import SimulatedAgent
@@ -145,6 +147,8 @@ class _Talk(threading.Thread):
                 return
             try:
                 self._do(agent, line.strip())
+            except ValidationError as error:
+                _show(f"! {describe(error)}")
             except (ClientError, ValueError) as error:
                 _show(f"! {neutral(str(error), lines=True)}")
 

@@ -12,20 +12,17 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final, Self
 
-from runtime_actors.config import RuntimeConfig
-
 _AGAIN: Final = frozenset({5, 6})
 """Exit codes of `lineup run` after which it is worth another try, as after a signal (design section 3)."""
-_TRIES: Final = 5
 _PERIOD_S: Final = 60.0
-"""More than `_TRIES` restarts within this, and the watcher gives up."""
+"""Restarts are counted within this."""
 _BACKOFF_S: Final = (0.0, 0.5, 1.0, 2.0, 4.0)
 _STOP_S: Final = 10
 """After SIGTERM the daemon has this long before it is killed."""
@@ -59,10 +56,16 @@ def watcher_pid(state: Path) -> int | None:
 class Watcher:
     """Runs in the main thread of its process, which it needs for its signals."""
 
-    def __init__(self, config: RuntimeConfig, arguments: list[str], report: int) -> None:
-        """Watch `lineup run ARGUMENTS`; the first thing that happens is written to the descriptor `report`."""
-        self._state = config.state
-        self._arguments = arguments
+    def __init__(
+        self, state: Path, command: Sequence[str], report: int, *, backoff_s: Sequence[float] = _BACKOFF_S
+    ) -> None:
+        """Watch `command`, a `lineup run`; the first thing that happens is written to the descriptor `report`.
+
+        `backoff_s` are the waits before a first, second ... restart within a minute; after the last one it gives up.
+        """
+        self._state = state
+        self._command = command
+        self._backoff_s = backoff_s
         self._report: int | None = report
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
@@ -90,7 +93,7 @@ class Watcher:
             return code
 
     def _watch(self) -> int:
-        restarts: deque[float] = deque(maxlen=_TRIES)
+        restarts: deque[float] = deque(maxlen=len(self._backoff_s))
         with _Log(log_path(self._state)) as log:
             while True:
                 code = self._run_once(log)
@@ -98,10 +101,10 @@ class Watcher:
                     return code if code >= 0 else 128 - code
                 now = time.monotonic()
                 recent = [at for at in restarts if now - at < _PERIOD_S]
-                if len(recent) >= _TRIES:
-                    log.write(f"watcher: ended with {code}, {_TRIES} restarts within {_PERIOD_S:g} s: giving up")
+                if len(recent) >= len(self._backoff_s):
+                    log.write(f"watcher: ended with {code}, {len(recent)} restarts within {_PERIOD_S:g} s: giving up")
                     return code if code >= 0 else 128 - code
-                wait_s = _BACKOFF_S[len(recent)]
+                wait_s = self._backoff_s[len(recent)]
                 log.write(f"watcher: the daemon ended with {code}; starting it again in {wait_s:g} s")
                 select.select([self._wake], [], [], wait_s)
                 if self._is_stopping():
@@ -109,9 +112,8 @@ class Watcher:
                 restarts.append(time.monotonic())
 
     def _run_once(self, log: _Log) -> int:
-        command = [sys.executable, "-m", "runtime_actors", "run", *self._arguments]
         with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as process:
             self._process = process
             if self._stopping:  # the signal came while the process was made

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Self, TypeVar
 
 import zmq
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from runtime_actors.client.connection import Connection
 from runtime_actors.client.errors import (
@@ -20,15 +20,16 @@ from runtime_actors.client.errors import (
     UnreadableAnswer,
 )
 from runtime_actors.client.times import now_text
-from runtime_actors.contract import envelope
-from runtime_actors.contract.base import JsonObject, WireModel
+from runtime_actors.contract import codec, envelope
+from runtime_actors.contract.base import ConversationId, JsonObject, WireModel
 from runtime_actors.contract.codec import IntakeError
 from runtime_actors.contract.envelope import Envelope
-from runtime_actors.contract.rejection import Rejected
+from runtime_actors.contract.rejection import Rejected, RejectionCode
 
 _M = TypeVar("_M", bound=WireModel)
 
 REJECTED: Final = "lineup.v1.rejected"
+_CONVERSATION: Final = TypeAdapter[str | None](ConversationId | None)
 _AGAIN_S: Final = 0.1
 """Wait between two tries to connect again."""
 
@@ -73,10 +74,7 @@ class DoorClient:
 
         """
         request_id = str(uuid.uuid4())
-        try:
-            frame = envelope.encode(kind, body, id=request_id, sent_at=now_text(), conversation_id=conversation_id)
-        except IntakeError as error:
-            raise Refused(Rejected(code=error.code, detail=f"not sent: {error.detail}")) from None
+        frame = request_frame(kind, body, request_id, conversation_id)
         deadline = time.monotonic() + timeout_s
         sent = False
         while (left_s := deadline - time.monotonic()) > 0:
@@ -123,6 +121,27 @@ class DoorClient:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def request_frame(
+    kind: str, body: WireModel | Mapping[str, Any], request_id: str, conversation_id: str | None
+) -> bytes:
+    """A request's frame, checked as the daemon will: what is no envelope is refused there without saying which one.
+
+    Raises:
+        Refused: `message_invalid` or `message_too_large`; it was not sent.
+
+    """
+    tree = body.to_wire() if isinstance(body, WireModel) else dict(body)
+    try:
+        _CONVERSATION.validate_python(conversation_id)
+        codec.check(tree)
+        return envelope.encode(kind, tree, id=request_id, sent_at=now_text(), conversation_id=conversation_id)
+    except IntakeError as error:
+        raise Refused(Rejected(code=error.code, detail=f"not sent: {error.detail}")) from None
+    except ValidationError as error:
+        detail = f"not sent: conversation_id: {envelope.describe(error)}"
+        raise Refused(Rejected(code=RejectionCode.MESSAGE_INVALID, detail=detail)) from None
 
 
 def read(frame: bytes) -> Envelope:

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 import zmq
 
 from runtime_actors.client.connection import Connection
-from runtime_actors.client.door import REJECTED, parsed, read, rejected
+from runtime_actors.client.door import REJECTED, parsed, read, rejected, request_frame
 from runtime_actors.client.errors import (
     ConnectionLost,
     DaemonNotRunning,
@@ -31,9 +31,8 @@ from runtime_actors.client.times import now_text
 from runtime_actors.contract import envelope
 from runtime_actors.contract.agent import AgentAttach, AgentAttached, ClientInventory, DeliveryAck, Ping
 from runtime_actors.contract.base import JsonObject, WireModel
-from runtime_actors.contract.codec import IntakeError
 from runtime_actors.contract.envelope import Envelope
-from runtime_actors.contract.rejection import Rejected, RejectionCode
+from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.contract.tools import ToolProgressDelivery, ToolResultDelivery
 
 _OPEN_S: Final = 3.0
@@ -156,10 +155,7 @@ class AgentSession:
 
         """
         request_id = request_id or str(uuid.uuid4())
-        try:
-            frame = envelope.encode(kind, body, id=request_id, sent_at=now_text(), conversation_id=conversation_id)
-        except IntakeError as error:
-            raise Refused(Rejected(code=error.code, detail=f"not sent: {error.detail}")) from None
+        frame = request_frame(kind, body, request_id, conversation_id)
         self._unanswered[request_id] = frame
         if self.attached:
             self._send(frame)

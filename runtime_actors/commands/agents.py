@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 UNREAD_DAYS: Final = 30
 _DROP_AT_ONCE: Final = 500
+_OPERATOR: Final = "operator"
+"""Who is refused what was asked on the control door."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ def add_agent(tx: Transaction, new: NewAgent) -> AgentAdded | Rejection:
     if known is not None:
         if hmac.compare_digest(known[0], new.token_hash):
             return AgentAdded(new.name)
-        return Rejection(code=RejectionCode.AGENT_EXISTS, detail=f"there is an agent {new.name} with another token")
+        detail = f"there is an agent {new.name} with another token"
+        return tx.refuse("agent.refused", RejectionCode.AGENT_EXISTS, detail, who=_OPERATOR, agent_id=new.name)
     tx.sql.execute(
         "insert into agents (agent_id, token_hash, public_key, created_at) values (?, ?, ?, ?)",
         (new.name, new.token_hash, new.public_key, tx.at),
@@ -72,9 +75,10 @@ def identify(tx: Transaction, shown: Credentials) -> Identified | Rejection:
     """Check an agent's token."""
     row = tx.row("select token_hash, last_number from agents where agent_id = ?", shown.name)
     if row is None or (shown.token_hash is not None and not hmac.compare_digest(row[0], shown.token_hash)):
-        return tx.refuse(
-            "agent.refused", RejectionCode.ATTACH_DENIED, "no such agent, or a wrong token", who=shown.name
-        )
+        # Names that nobody has are one flood, however many are tried.
+        who = shown.name if row is not None else ""
+        detail = "no such agent, or a wrong token"
+        return tx.refuse("agent.refused", RejectionCode.ATTACH_DENIED, detail, who=who, agent_id=shown.name)
     stream = tx.row("select value from meta where name = 'stream'")
     return Identified(shown.name, int(row[1]), str(stream[0]) if stream else "")
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Literal
 from runtime_actors.commands import endings, instances
 from runtime_actors.commands.command import command
 from runtime_actors.commands.follow_ups import InventoryChanged
-from runtime_actors.contract.rejection import Rejection, RejectionCode
+from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.records import calls
 from runtime_actors.records import instances as rows
 from runtime_actors.rules import inventory
 from runtime_actors.rules.instances import LIVE
 
 if TYPE_CHECKING:
+    from runtime_actors.contract.rejection import Rejection
     from runtime_actors.records.transaction import Transaction
     from runtime_actors.rules.inventory import Inventory
 
@@ -47,7 +48,8 @@ def switch(tx: Transaction, to: SwitchTo) -> Switched | Rejection:
     """Turn it; running calls of what is turned off end failed (`app_disabled`)."""
     known = tx.settings.catalogue.apps if to.kind == "app" else tx.settings.catalogue.tools
     if to.name not in known:
-        return Rejection(code=RejectionCode.NOT_FOUND, detail=f"no such {to.kind}; `lineup inventory` lists them")
+        detail = f"no such {to.kind}; `lineup inventory` lists them"
+        return tx.refuse(f"{to.kind}.switch_refused", RejectionCode.NOT_FOUND, detail, who="operator", name=to.name)
     if to.enabled:
         done = tx.sql.execute("delete from switched_off where kind = ? and name = ?", (to.kind, to.name))
     else:

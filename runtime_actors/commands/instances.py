@@ -276,8 +276,15 @@ def _lose_process(tx: Transaction, instance: InstanceRecord, ended: AttemptRecor
 
 def interrupt(tx: Transaction, call: CallRecord, *, counted: bool) -> None:
     """The process that had this call is gone: again, or never."""
-    moved = must_advance(call, CallEvent.WORKER_LOST, at=tx.at)
-    moved = replace(moved, crashes=call.crashes + counted)
+    moved = must_advance(call, CallEvent.WORKER_LOST, at=tx.at, crashes=call.crashes + counted)
+    tx.note(
+        "call.interrupted",
+        agent_id=call.agent_id,
+        conversation_id=call.conversation_id,
+        call_id=call.call_id,
+        instance_id=call.instance_id,
+        detail={"from": call.status, "to": moved.status, "crashes": moved.crashes},
+    )
     if call.fails_on_interruption:
         endings.give_up(tx, moved, RejectionCode.OUTCOME_UNKNOWN, "its process died, and it must not run twice")
     elif moved.crashes >= MAX_CRASHES:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runtime_actors.commands import closing, inbox, instances
+from runtime_actors.commands import closing, endings, inbox, instances
 from runtime_actors.commands.command import command
 from runtime_actors.commands.follow_ups import DueAt, InstanceWanted
 from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.contract.tools import CallStatus
 from runtime_actors.records import calls
 from runtime_actors.records import instances as rows
-from runtime_actors.rules.calls import FINAL
+from runtime_actors.rules.calls import FINAL, CallEvent, CallKey, must_advance
 from runtime_actors.rules.instances import LIVE, AttemptState, InstanceEvent, InstanceState, must_move
 
 if TYPE_CHECKING:
     from runtime_actors.records.transaction import Transaction
-    from runtime_actors.rules.calls import CallKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,6 @@ class Recovered:
 def recover(tx: Transaction, _nothing: object) -> Recovered:
     """Bring clocks, attempts and instances of an earlier daemon to how things stand now. May be repeated."""
     _rebase_clocks(tx)
-    interrupted: list[CallKey] = []
     for attempt in rows.running_attempts(tx):
         ended = replace(
             attempt, state=AttemptState.ENDED, end_reason="daemon_ended", ended_boot_s=tx.moment.boot_s, ended_at=tx.at
@@ -46,11 +44,8 @@ def recover(tx: Transaction, _nothing: object) -> Recovered:
         instance = rows.get(tx, attempt.instance_id)
         if instance is not None:
             inbox.mark_seen(tx, instance.conversation_id, instance.app_scope)
-        for call in calls.open_of_instance(tx, attempt.instance_id):
-            # It may have been handed over without a word of it here: nobody knows what the process had seen.
-            handed = call.fails_on_interruption and attempt.state is not AttemptState.STARTING
-            if call.status is CallStatus.RUNNING or handed:
-                interrupted.append(call.key)
+        if attempt.state is not AttemptState.STARTING:
+            _take_as_handed_over(tx, attempt.instance_id)
     for instance in rows.unfinished(tx):
         if instance.state is InstanceState.CLOSING:
             moved = must_move(instance, InstanceEvent.PROCESS_ENDED, at=tx.at)
@@ -60,11 +55,27 @@ def recover(tx: Transaction, _nothing: object) -> Recovered:
             if instance.state is not InstanceState.STARTING:
                 rows.save(tx, must_move(instance, InstanceEvent.PROCESS_LOST, at=tx.at))
             tx.follow_ups.append(InstanceWanted(instance.instance_id))
+    # No process is left, so whatever runs was interrupted; also by a daemon that ended before it had looked at it.
+    interrupted = calls.running(tx)
     tx.note("runtime.recovered", detail={"interrupted": len(interrupted)})
     due = calls.next_due(tx)
     if due is not None:
         tx.follow_ups.append(DueAt(due))
     return Recovered(tuple(interrupted))
+
+
+def _take_as_handed_over(tx: Transaction, instance_id: str) -> None:
+    """A call that must not run twice may have been handed over: nobody knows what the process had seen."""
+    for call in calls.open_of_instance(tx, instance_id):
+        if call.fails_on_interruption and call.status is CallStatus.WAITING_FOR_APP:
+            calls.save(tx, must_advance(call, CallEvent.ACCEPTED, at=tx.at))
+            tx.note(
+                "call.running",
+                agent_id=call.agent_id,
+                conversation_id=call.conversation_id,
+                call_id=call.call_id,
+                instance_id=call.instance_id,
+            )
 
 
 def _rebase_clocks(tx: Transaction) -> None:
@@ -92,7 +103,10 @@ def recover_call(tx: Transaction, key: CallKey) -> None:
 
 @command()
 def retire_missing_apps(tx: Transaction, _nothing: object) -> None:
-    """Close the instances of apps that are not registered in this run."""
+    """Close the instances of apps that are not registered in this run, and end the calls of tools that are not."""
     for instance in rows.unfinished(tx):
         if instance.state in LIVE and instance.app_scope not in tx.settings.catalogue.apps:
             instances.close_instance(tx, instance, RejectionCode.APP_DISABLED, "its app is not registered any more")
+    for call in calls.every_open(tx):
+        if call.tool_id not in tx.settings.catalogue.tools:
+            endings.give_up(tx, call, RejectionCode.APP_DISABLED, "its tool is not registered any more")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from runtime_actors.contract.rejection import Rejection, RejectionCode
-from runtime_actors.records import calls
+from runtime_actors.records import audit, calls
 from runtime_actors.records import instances as rows
-from runtime_actors.rules.audit import AuditEntry, Break, first_break
+from runtime_actors.rules.audit import Break
 from runtime_actors.rules.calls import CallKey
 
 if TYPE_CHECKING:
@@ -238,8 +238,11 @@ class Slice:
 def verify_slice(tx: Transaction, start: tuple[int, bytes, int]) -> Slice:
     """Walk a slice of the audit chain: `start` is (seq, head, how many entries)."""
     seq, head, limit = start
-    found = tx.rows("select * from audit where seq > ? order by seq limit ?", seq, limit)
-    walked = first_break(seq, head, ((_audit_entry(row), bytes(row[6])) for row in found))
+    kept = audit.anchor(tx.sql)
+    if kept[0] > seq:  # exported since the walk began, and verified then
+        seq, head = kept
+    found = audit.rows_behind(tx.sql, seq, limit)
+    walked = audit.walk_rows(seq, head, found)
     if isinstance(walked, Break):
         return Slice(seq, head, walked, done=True)
     return Slice(walked[0], walked[1], None, done=len(found) < limit)
@@ -251,12 +254,8 @@ def audit_mark(tx: Transaction, seq: int) -> bytes | None:
     return bytes(row[0]) if row else None
 
 
-def _audit_entry(row: tuple[Any, ...]) -> AuditEntry:
-    return AuditEntry(row[0], row[1], row[2], msgpack.unpackb(row[3]), msgpack.unpackb(row[4]), bytes(row[5]))
-
-
 def _entry(row: tuple[Any, ...]) -> JsonObject:
-    entry = _audit_entry(row)
+    entry = audit.entry_of(row)
     return {
         "seq": entry.seq,
         "at": entry.at,

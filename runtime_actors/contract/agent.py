@@ -215,6 +215,13 @@ class VerifyAudit(WireModel):
     """`lineup.v1.control.verify_audit`: walk the whole chain."""
 
 
+class ExportAudit(WireModel):
+    """`lineup.v1.control.export_audit`: move all audit entries but the newest `keep` to a new file."""
+
+    path: str = Field(min_length=1, max_length=4096)
+    keep: int = Field(ge=0)
+
+
 class Shutdown(WireModel):
     """`lineup.v1.control.shutdown`: stop the daemon cleanly."""
 

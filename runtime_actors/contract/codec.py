@@ -56,7 +56,7 @@ def decode(frame: bytes) -> dict[str, JsonValue]:
 
     """
     if len(frame) > MAX_FRAME_BYTES:
-        raise IntakeError(MESSAGE_TOO_LARGE, f"a frame may have {MAX_FRAME_BYTES} bytes")
+        raise IntakeError(MESSAGE_TOO_LARGE, too_large(len(frame)))
     try:
         root = _read(frame)
     except IntakeError:
@@ -83,7 +83,7 @@ def encode(value: object) -> bytes:
     except UnicodeEncodeError:
         raise IntakeError(MESSAGE_INVALID, "a string holds a lone surrogate") from None
     if len(frame) > MAX_FRAME_BYTES:
-        raise IntakeError(MESSAGE_TOO_LARGE, f"a frame may have {MAX_FRAME_BYTES} bytes")
+        raise IntakeError(MESSAGE_TOO_LARGE, too_large(len(frame)))
     return frame
 
 
@@ -96,8 +96,13 @@ def encode_own(value: object) -> bytes:
     """
     frame: bytes = msgpack.packb(value)
     if len(frame) > MAX_FRAME_BYTES:
-        raise IntakeError(MESSAGE_TOO_LARGE, f"a frame may have {MAX_FRAME_BYTES} bytes")
+        raise IntakeError(MESSAGE_TOO_LARGE, too_large(len(frame)))
     return frame
+
+
+def too_large(length: int) -> str:
+    """What is wrong with a frame of so many bytes."""
+    return f"the frame has {length} bytes; {MAX_FRAME_BYTES} are allowed"
 
 
 def check(value: object) -> None:

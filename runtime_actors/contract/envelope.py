@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
 from runtime_actors.contract import codec
 from runtime_actors.contract.base import ConversationId, JsonObject, RequestId, Timestamp, WireModel
@@ -26,7 +26,7 @@ class Trace(WireModel):
 class Envelope(WireModel):
     """What every frame holds. `type` stands here and never in a body."""
 
-    v: Literal[1] = _VERSION
+    v: Annotated[int, Field(ge=1, le=1)]  # not Literal[1], which `true` would pass
     id: RequestId
     """Chosen by the sender. A request that is sent again keeps it."""
     type: MessageType

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from runtime_actors.actor import RuntimeActor
-from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened
+from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, PeerOversized
 from runtime_actors.commands import agents, calls, inbox
 from runtime_actors.commands.follow_ups import InventoryChanged
 from runtime_actors.contract import agent as a
@@ -79,6 +79,8 @@ class GatewayActor(RuntimeActor):
                 self._on_frame(number, frame)
             case m.Finish(send):
                 send()
+            case PeerOversized(_, number, length):
+                self._on_oversized(number, length)
             case PeerOpened(door, number):
                 self._peers[number] = Peer(number, door)  # type: ignore[arg-type]  # doors are named after roles
             case PeerClosed(_, number):
@@ -128,6 +130,11 @@ class GatewayActor(RuntimeActor):
                 self._refuse(peer, said, RejectionCode.MESSAGE_INVALID, envelope.describe(error))
             else:
                 self._handle(peer, said, body)
+
+    def _on_oversized(self, number: int, length: int) -> None:
+        peer = self._peers.get(number)
+        if peer is not None:
+            self._refuse(peer, None, RejectionCode.MESSAGE_TOO_LARGE, codec.too_large(length))
 
     def _handle(self, peer: Peer, said: Envelope, body: Any) -> None:  # noqa: ANN401, C901 - one line for each of ROLES
         match body:

@@ -40,7 +40,10 @@ class Machinery(Protocol):
         """The end of an instance's log."""
 
     def backup(self, path: str, done: Callable[[JsonObject | Rejection], None]) -> None:
-        """Copy the store."""
+        """Copy the store, and verify the copy."""
+
+    def export_audit(self, path: str, keep: int, done: Callable[[JsonObject | Rejection], None]) -> None:
+        """Move old audit entries to a file."""
 
     def shutdown(self) -> None:
         """Stop the daemon cleanly."""
@@ -75,6 +78,8 @@ class Control:
                 self._add_agent(request_id, body, answer)
             case a.Backup(path=path):
                 self._machinery.backup(path, lambda out: answer(*_done(request_id, out)))
+            case a.ExportAudit(path=path, keep=keep):
+                self._machinery.export_audit(path, keep, lambda out: answer(*_done(request_id, out)))
             case a.VerifyAudit():
                 self._verify(request_id, answer, *self._machinery.anchor(), 0)
             case a.Shutdown():

@@ -39,6 +39,7 @@ CONTROL: Final[Mapping[str, type[WireModel]]] = {
     "lineup.v1.control.add_agent": a.AddAgent,
     "lineup.v1.control.backup": a.Backup,
     "lineup.v1.control.verify_audit": a.VerifyAudit,
+    "lineup.v1.control.export_audit": a.ExportAudit,
     "lineup.v1.control.shutdown": a.Shutdown,
     "lineup.v1.ping": a.Ping,
 }

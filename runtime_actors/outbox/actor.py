@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,8 @@ class Attachment:
     peer: int
     agent_id: str
     conversations: frozenset[str] | None
+    number: int
+    """Attachments so far: a peer may attach again."""
     feed: Feed = field(default_factory=lambda: Feed(window=AGENT_WINDOW))
 
     def wants(self, delivery: Delivery) -> bool:
@@ -47,6 +50,7 @@ class OutboxActor(RuntimeActor):
         self._store, self._sockets, self._me, self._timers, self._sweep_s = store, sockets, me, timers, sweep_s
         self._attached: dict[int, Attachment] = {}
         self._of_agent: dict[str, dict[int, Attachment]] = {}
+        self._numbers = itertools.count(1)
 
     def on_start(self) -> None:
         """Begin to sweep."""
@@ -66,7 +70,7 @@ class OutboxActor(RuntimeActor):
             case m.Acked(agent_id, numbers):
                 self._acked(agent_id, numbers)
             case m.Attach(peer, agent_id, conversations):
-                self._attach(Attachment(peer, agent_id, conversations))
+                self._attach(Attachment(peer, agent_id, conversations, next(self._numbers)))
             case m.Detach(peer):
                 self._detach(peer)
             case m.PageRead():
@@ -119,13 +123,13 @@ class OutboxActor(RuntimeActor):
 
     def _read(self, attachment: Attachment) -> None:
         attachment.feed.reading = True
-        asked, peer = frozenset(attachment.feed.in_flight), attachment.peer
+        asked, peer, number = frozenset(attachment.feed.in_flight), attachment.peer, attachment.number
         of = agents.PageOf(attachment.agent_id, asked, attachment.conversations, _PAGE, WINDOW_BYTES)
-        self._store.run(agents.read_deliveries, of, lambda page: self._me.tell(m.PageRead(peer, asked, page)))
+        self._store.run(agents.read_deliveries, of, lambda page: self._me.tell(m.PageRead(peer, number, asked, page)))
 
     def _take_page(self, read: m.PageRead) -> None:
         attachment = self._attached.get(read.peer)
-        if attachment is None:
+        if attachment is None or attachment.number != read.attachment:
             return
         feed, page = attachment.feed, read.page
         if isinstance(page, Rejection):

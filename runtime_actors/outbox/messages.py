@@ -39,6 +39,8 @@ class PageRead:
     """More of an agent's outbox, for one attachment."""
 
     peer: int
+    attachment: int
+    """The peer may have attached again since this was asked."""
     asked: frozenset[int]
     page: DeliveryPage | Rejection
 

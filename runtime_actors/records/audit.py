@@ -1,4 +1,4 @@
-"""Rows of the audit chain, and the walk along it. A row that cannot be read breaks the chain; it breaks nobody who walks."""
+"""Rows of the audit chain, and the walk along it: a row that cannot be read breaks the chain, not the walker."""
 
 from __future__ import annotations
 
@@ -34,9 +34,15 @@ def entry_of(row: tuple[Any, ...]) -> AuditEntry:
 
 
 def walk(sql: sqlite3.Connection, seq: int, head: bytes, limit: int | None = None) -> Break | tuple[int, bytes]:
-    """Walk at most `limit` entries behind `(seq, head)`: the first place that does not hold, or where the walk ended."""
-    rows = sql.execute(_SELECT, (seq, limit)).fetchall() if limit is not None else sql.execute(_SELECT, (seq, limit))
+    """Walk at most `limit` entries behind `(seq, head)`: the first place that does not hold, or where it ended."""
+    # A cursor that is left in the middle of a walk would hold up checkpoints; only a bounded walk fits into a list.
+    rows = sql.execute(_SELECT, (seq, None)) if limit is None else rows_behind(sql, seq, limit)
     return walk_rows(seq, head, rows)
+
+
+def rows_behind(sql: sqlite3.Connection, seq: int, limit: int) -> list[tuple[Any, ...]]:
+    """At most `limit` rows, of all columns."""
+    return sql.execute(_SELECT, (seq, limit)).fetchall()
 
 
 def walk_rows(seq: int, head: bytes, rows: Iterable[tuple[Any, ...]]) -> Break | tuple[int, bytes]:

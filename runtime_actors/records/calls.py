@@ -84,6 +84,15 @@ def every_open(tx: Transaction) -> Iterator[CallRecord]:
         yield _made(row)
 
 
+def running(tx: Transaction) -> list[CallKey]:
+    """Calls that an app has taken over, oldest first."""
+    rows = tx.rows(
+        "select agent_id, conversation_id, call_id from calls where due_boot_s is not null and status = ? order by seq",
+        CallStatus.RUNNING,
+    )
+    return [CallKey(*row) for row in rows]
+
+
 def due(tx: Transaction, limit: int) -> list[CallRecord]:
     """Calls whose deadline or grace has passed, the longest overdue first."""
     rows = tx.rows(

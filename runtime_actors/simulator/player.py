@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
+from pydantic import ValidationError
+
 from runtime_actors.client import (
     AgentSession,
     ClientError,
@@ -21,6 +23,7 @@ from runtime_actors.client import (
 )
 from runtime_actors.contract.agent import Done, Kill, Query, Rows, Switch, VerifyAudit
 from runtime_actors.contract.base import JsonObject
+from runtime_actors.contract.envelope import describe
 from runtime_actors.contract.tools import CallState, ToolState
 from runtime_actors.simulator.agent import KnownCall, SimulatedAgent
 from runtime_actors.simulator.processes import ENDS_AT_ONCE, end_process, signal_number
@@ -107,6 +110,8 @@ class Player:
                 detail, data = self._play(step)
             except _Unmet as unmet:
                 ok, detail = False, str(unmet)
+            except ValidationError as error:
+                ok, detail = False, describe(error)
             except (ClientError, ValueError) as error:
                 ok, detail = False, str(error)
             yield StepResult(number, step, ok, detail, time.monotonic() - began, data)

@@ -5,53 +5,30 @@ from __future__ import annotations
 import logging
 import queue
 import sqlite3
-import time
-from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+import threading
+from typing import TYPE_CHECKING, Any
 
-from runtime_actors.actor import RuntimeActor
-from runtime_actors.commands.calls import give_up_call
-from runtime_actors.commands.command import GROWING
+from runtime_actors.actor import Beat, RuntimeActor
 from runtime_actors.contract.rejection import Rejection, RejectionCode
-from runtime_actors.records.transaction import Chain, Settings, Transaction
-from runtime_actors.rules.flood import FloodMeter
-from runtime_actors.store.backup import copy_to
-from runtime_actors.store.messages import Copy, Run, Upkeep
+from runtime_actors.records.audit import anchor, chain_end
+from runtime_actors.store.backup import CopyAborted, copy_to, verified
+from runtime_actors.store.export import AuditExport, Dropped, drop_exported
+from runtime_actors.store.faults import is_full
+from runtime_actors.store.groups import BROKEN, Groups
+from runtime_actors.store.messages import Copy, ExportAudit, ExportOn, Run, Upkeep
+from runtime_actors.store.parts import StoreParts
+from runtime_actors.store.space import Space
+from runtime_actors.store.walk import ChainWalk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
     from runtime_actors.actor import Care
-    from runtime_actors.mailbox import Clock, Ids, Mailbox
-    from runtime_actors.store.failpoints import Failpoints
-    from runtime_actors.store.files import Ballast, Identity, SideFile
+    from runtime_actors.contract.base import JsonObject
+
+__all__ = ["StoreActor", "StoreParts"]
 
 logger = logging.getLogger(__name__)
-
-_PROBE_EVERY_S: Final = 1.0
-_FULL: Final = RejectionCode.STORE_UNAVAILABLE
-_NO_SPACE: Final = Rejection(code=_FULL, detail="the disk is full; free some space and try again")
-_FAILED: Final = Rejection(code=RejectionCode.INTERNAL_ERROR, detail="the runtime failed on this request; see its log")
-
-
-@dataclass(frozen=True, slots=True)
-class StoreParts:
-    """What the store works with; opened by `boot`, used by this actor's thread alone."""
-
-    sql: sqlite3.Connection
-    chain: Chain
-    side: SideFile
-    ballast: Ballast
-    identity: Identity
-    settings: Settings
-    clock: Clock
-    ids: Ids
-    listeners: Mapping[type, Mailbox[Any]]
-    """Who gets which kind of follow-up."""
-    failpoints: Failpoints
-    unusable: Callable[[str], None]
-    """Ends the runtime with exit code 5."""
 
 
 class StoreActor(RuntimeActor):
@@ -60,30 +37,64 @@ class StoreActor(RuntimeActor):
     def __init__(self, care: Care, parts: StoreParts) -> None:
         super().__init__(care)
         self._parts = parts
-        self._floods = FloodMeter()
-        self._full_since: float | None = None
-        self._probed = 0.0
-        self.commit_s: deque[float] = deque(maxlen=1000)
-        """How long the latest commits took."""
-        self.commits = 0
-        self.commands = 0
+        self._space = Space(parts.sql, parts.ballast, parts.identity.wal)
+        self._groups = Groups(parts, self._space)
+        self._walk = ChainWalk(parts.sql, parts.chain.seq)
+        self._copying = False
+        self._export: tuple[AuditExport, Callable[[JsonObject | Rejection], None]] | None = None
+        self.anchor = anchor(parts.sql)
+        """Where the part of the audit chain that is kept here begins. May be read from any thread."""
 
     @property
     def full(self) -> bool:
         """Whether new work is refused because the disk is full."""
-        return self._full_since is not None
+        return self._space.is_full
+
+    @property
+    def broken_chain(self) -> str | None:
+        """What the walk along the audit chain, which goes on after the start, found broken."""
+        return self._walk.broken
+
+    @property
+    def commit_s(self) -> Sequence[float]:
+        """How long the latest commits took."""
+        return self._groups.commit_s
+
+    @property
+    def commits(self) -> int:
+        """Transactions so far."""
+        return self._groups.commits
+
+    @property
+    def commands(self) -> int:
+        """Commands in them."""
+        return self._groups.commands
+
+    def on_stop(self) -> None:
+        """Close the files: the log is brought into the database, and whoever opens it next is not kept waiting."""
+        if self._export is not None:
+            self._export[0].abort()
+        try:
+            self._parts.sql.close()
+        except sqlite3.Error:
+            logger.exception("the store could not be closed")
+        self._parts.side.close()
 
     def receive(self, message: object) -> None:
         """Run a group that begins with `message`."""
         match message:
             case Run():
-                self._run_group([message, *self._waiting()])
-            case Copy(path, done):
-                done(copy_to(self._parts.sql, path, self._parts.chain))
+                more = self._waiting()
+                self.handled += len(more)
+                self._groups.run([message, *more])
+            case Copy():
+                self._copy(message)
+            case ExportAudit():
+                self._begin_export(message)
+            case ExportOn():
+                self._export_on()
             case Upkeep():
-                self._probe()
-                if not self._parts.identity.holds():
-                    self._parts.unusable(f"{self._parts.identity.path} was deleted or replaced while the daemon ran")
+                self._keep_up()
             case _:
                 detail = f"the store cannot take {type(message).__name__}"
                 raise TypeError(detail)
@@ -92,140 +103,114 @@ class StoreActor(RuntimeActor):
         """Whatever was open is undone; the chain is where the rows say."""
         if self._parts.sql.in_transaction:
             self._parts.sql.execute("rollback")
-        row = self._parts.sql.execute("select seq, head from audit order by seq desc limit 1").fetchone()
-        if row is not None:
-            self._parts.chain.seq, self._parts.chain.head = row
+        self._parts.chain.seq, self._parts.chain.head = chain_end(self._parts.sql)
+        self.anchor = anchor(self._parts.sql)
 
     def _waiting(self) -> list[Run[Any, Any]]:
-        """More commands for the same transaction, as far as they wait already."""
+        """More commands for the same transaction, as far as they wait already and nothing else stands before them."""
         more: list[Run[Any, Any]] = []
-        while len(more) < self._parts.settings.bounds.group:
-            try:
-                envelope = self.actor_inbox.get_nowait()
-            except queue.Empty:
-                break
-            if not isinstance(envelope.message, Run):
-                self.actor_inbox.put(envelope)
-                break
-            more.append(envelope.message)
+        while len(more) < self._parts.settings.bounds.group and isinstance(self._next(), Run):
+            more.append(self.actor_inbox.get().message)
         return more
 
-    def _run_group(self, group: list[Run[Any, Any]]) -> None:
-        parts = self._parts
-        if not parts.identity.holds():
-            parts.unusable(f"{parts.identity.path} was deleted or replaced while the daemon ran")
+    def _next(self) -> object:
+        """The message that waits longest, left where it is. Only this thread takes messages out."""
+        inbox = self.actor_inbox
+        assert isinstance(inbox, queue.Queue)  # noqa: S101 - pykka's threading actors have one
+        try:
+            envelope = inbox.queue[0]
+        except IndexError:
+            return None
+        return envelope.message if envelope.reply_to is None else envelope
+
+    # --- upkeep ---
+
+    def _keep_up(self) -> None:
+        if not self._groups.is_whole():
             return
-        if self.full:
-            self._probe()
-        begun = time.perf_counter()
         try:
-            released = self._commit(group)
+            self._space.look()
+            self._walk.go_on(lambda: self._next() is not None)
         except sqlite3.Error as error:
-            if not _is_full(error):
-                logger.exception("a transaction failed")
-                parts.unusable(f"a transaction failed: {error}")
-                return
-            released = self._after_full(group)
-        self.commits += 1
-        self.commands += len(group)
-        self.commit_s.append(time.perf_counter() - begun)
-        for run, outcome, follow_ups in released:
-            self._release(run, outcome, follow_ups)
+            if is_full(error):
+                self._space.note_full()
+            else:
+                self._groups.fail(error)
 
-    def _commit(self, group: list[Run[Any, Any]]) -> list[tuple[Run[Any, Any], object, list[object]]]:
-        """All of a group, or an exception and none of it."""
-        parts, moment = self._parts, self._parts.clock.now()
-        kept = Chain(parts.chain.seq, parts.chain.head)
-        released = []
-        parts.sql.execute("begin immediate")
-        try:
-            for run in group:
-                tx = Transaction(parts.sql, parts.chain, parts.settings, parts.ids, moment, self._floods)
-                released.append((run, self._decide(tx, run), tx.follow_ups))
-            parts.failpoints.before_commit(group)
-            parts.sql.execute("commit")
-        except BaseException:
-            if parts.sql.in_transaction:  # SQLite has rolled back by itself after some errors
-                parts.sql.execute("rollback")
-            parts.chain.seq, parts.chain.head = kept.seq, kept.head
-            raise
-        parts.failpoints.after_commit(group)
-        if parts.chain.seq != kept.seq:
-            parts.side.write(parts.chain.seq, parts.chain.head)
-        return released
+    # --- copies ---
 
-    def _decide(self, tx: Transaction, run: Run[Any, Any]) -> object:
-        """One command in its SAVEPOINT: an exception undoes it alone."""
-        name = getattr(run.rule, "__name__", "")
-        if self.full and name in GROWING:
-            return _NO_SPACE
-        kept = Chain(tx.chain.seq, tx.chain.head)
-        tx.sql.execute("savepoint command")
-        try:
-            outcome: object = run.rule(tx, run.argument)
-        except Exception as error:
-            if isinstance(error, sqlite3.Error) and _is_full(error):
-                raise  # not this command's fault
-            logger.exception("a command failed", extra={"command": name})
-            tx.sql.execute("rollback to command")
-            tx.chain.seq, tx.chain.head = kept.seq, kept.head
-            tx.follow_ups.clear()
-            tx.note("command.failed", detail={"command": name, "error": type(error).__name__})
-            if run.call_key is not None:
-                self._end_call(tx, run)
-            outcome = _FAILED
-        tx.sql.execute("release command")
-        return outcome
-
-    def _end_call(self, tx: Transaction, run: Run[Any, Any]) -> None:
-        """A command about a call raised: the call ends with `internal_error`, if that much can be done."""
-        kept = Chain(tx.chain.seq, tx.chain.head)
-        tx.sql.execute("savepoint ending")
-        try:
-            if run.call_key is not None:
-                give_up_call(tx, run.call_key)
-        except Exception:
-            logger.exception("a call could not be ended")
-            tx.sql.execute("rollback to ending")
-            tx.chain.seq, tx.chain.head = kept.seq, kept.head
-            tx.follow_ups.clear()
-        tx.sql.execute("release ending")
-
-    def _after_full(self, group: list[Run[Any, Any]]) -> list[tuple[Run[Any, Any], object, list[object]]]:
-        """The disk is full: give up the ballast, refuse new work, and let the rest end in the space that is left."""
-        if not self.full:
-            logger.error("the disk is full: new work is refused until there is space")
-            self._full_since = time.monotonic()
-        self._parts.ballast.drop()
-        try:
-            return self._commit(group)
-        except sqlite3.Error as error:
-            if not _is_full(error):
-                self._parts.unusable(f"a transaction failed: {error}")
-            return [(run, _NO_SPACE, []) for run in group]
-
-    def _probe(self) -> None:
-        """Is there space again?"""
-        now = time.monotonic()
-        if self.full and now - self._probed >= _PROBE_EVERY_S:
-            self._probed = now
-            if self._parts.ballast.restore():
-                logger.warning("there is space again: new work is taken")
-                self._full_since = None
-
-    def _release(self, run: Run[Any, Any], outcome: object, follow_ups: list[object]) -> None:
-        if self._parts.failpoints.drops_outcome(run):
+    def _copy(self, copy: Copy) -> None:
+        if not self._groups.is_whole() or self._copying:
+            busy = Rejection(code=RejectionCode.BUSY, detail="a copy is being made")
+            copy.done(busy if self._copying else BROKEN)
             return
-        if run.then is not None:
-            try:
-                run.then(outcome)
-            except Exception:
-                logger.exception("an outcome could not be told")
-        for follow_up in follow_ups:
-            self._parts.listeners[type(follow_up)].tell(follow_up)
+        self._copying = True
+        try:
+            failed = copy_to(self._parts.sql, copy.path, self._between)
+        finally:
+            self._copying = False
+        if failed is not None:
+            copy.done(failed)
+            return
+        # Walking a long chain takes seconds: not on this thread.
+        threading.Thread(target=lambda: copy.done(verified(copy.path)), name="verify-copy", daemon=True).start()
 
+    def _between(self) -> None:
+        """Serve whoever waits while a copy is being made."""
+        while (message := self._next()) is not None:
+            if not isinstance(message, Run | Beat | Upkeep | Copy | ExportAudit | ExportOn):
+                raise CopyAborted("the daemon ends")
+            self.actor_inbox.get()
+            self.on_receive(message)
+            if not self._groups.is_whole():
+                raise CopyAborted("the store cannot be used any more")
+            if isinstance(message, Run):
+                return  # a group; under load another one waits always, and the copy is to end
 
-def _is_full(error: sqlite3.Error) -> bool:
-    """No space, or the file size limit (setrlimit(2), RLIMIT_FSIZE)."""
-    code = getattr(error, "sqlite_errorcode", 0)
-    return code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE}
+    # --- the export of old audit entries ---
+
+    def _begin_export(self, export: ExportAudit) -> None:
+        if not self._groups.is_whole() or self._export is not None:
+            busy = Rejection(code=RejectionCode.BUSY, detail="an export is under way")
+            export.done(busy if self._export is not None else BROKEN)
+            return
+        try:
+            self._export = AuditExport(self._parts.sql, export.path, export.keep), export.done
+        except OSError as error:
+            detail = f"the export cannot be written there: {error.strerror}"
+            export.done(Rejection(code=RejectionCode.NOT_FOUND, detail=detail))
+            return
+        self._export_on()
+
+    def _export_on(self) -> None:
+        if self._export is None:
+            return
+        export, _ = self._export
+        if export.is_written:
+            self._groups.run([Run(drop_exported, export.through, self._dropped)])
+            return
+        try:
+            refused = export.write_on()
+        except OSError as error:
+            refused = Rejection(
+                code=RejectionCode.STORE_UNAVAILABLE, detail=f"the export could not be written: {error.strerror}"
+            )
+        if refused is None:
+            self.actor_ref.tell(ExportOn())
+        else:
+            export.abort()
+            self._end_export(refused)
+
+    def _dropped(self, outcome: Dropped | Rejection) -> None:
+        self.anchor = anchor(self._parts.sql)
+        if isinstance(outcome, Rejection):
+            self._end_export(outcome)
+        elif outcome.done:
+            self._end_export(None)
+        else:
+            self.actor_ref.tell(ExportOn())
+
+    def _end_export(self, refused: Rejection | None) -> None:
+        assert self._export is not None  # noqa: S101 - only called while there is one
+        (export, done), self._export = self._export, None
+        done(refused or export.told())

@@ -95,6 +95,8 @@ def open_database(state: Path, durability: str, migrations: Sequence[str] = MIGR
 
     """
     path = state / DATABASE
+    with contextlib.suppress(FileExistsError):  # with the mode that its log takes over
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     sql = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=512)
     try:
         _set_up(sql, durability)
@@ -127,7 +129,7 @@ def _set_up(sql: sqlite3.Connection, durability: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which files the store is, to notice when one is deleted or replaced under the daemon: writes to it would be lost."""
+    """Which files the store is, to notice when one is deleted or replaced: what is written to it would be lost."""
 
     path: Path
     wal: Path
@@ -251,16 +253,17 @@ def check_tail(sql: sqlite3.Connection, side: SideFile) -> tuple[int, bytes]:
         if end[0] == 0:
             return end
         raise StoreUnusable(
-            f"{SIDE_FILE} is missing or damaged, so nobody knows whether the store's newest entry, {end[0]}, is the last one "
-            "that was committed. `lineup audit accept` goes on with what is there"
+            f"{SIDE_FILE} is missing or damaged, so nobody knows whether the store's newest audit entry, {end[0]}, is "
+            "the last one that was committed. `lineup audit accept` goes on with what is there"
         )
     row = sql.execute("select head from audit where seq = ?", (kept[0],)).fetchone()
     at = bytes(row[0]) if row is not None else start[1] if kept[0] == start[0] else None
     # What lies before the anchor was exported, and the side file cannot be that old unless power was lost.
     if kept[0] > end[0] or (at != kept[1] and kept[0] >= start[0]):
         raise StoreUnusable(
-            f"the store ends at audit entry {end[0]}, but entry {kept[0]} was committed: its newest part is lost or was "
-            "replaced. `lineup restore FILE` puts a backup in its place; `lineup audit accept` goes on without what is lost"
+            f"the store ends at audit entry {end[0]}, but entry {kept[0]} was committed: its newest part is lost or "
+            "was replaced. `lineup restore FILE` puts a backup in its place; `lineup audit accept` goes on without "
+            "what is lost"
         )
     return end
 

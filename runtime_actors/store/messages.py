@@ -22,7 +22,7 @@ class Run(Generic[A, O]):
     """Run a rule in the next transaction; `then` gets its outcome after the COMMIT.
 
     `then` runs on the store's thread: it leaves a message somewhere and returns. The outcome is a `Rejection` with
-    `store_unavailable` when the disk is full, with `internal_error` when the rule raised.
+    `store_unavailable` when the disk is full or the store broke, with `internal_error` when the rule raised.
     """
 
     rule: Callable[[Transaction, A], O]
@@ -34,10 +34,30 @@ class Run(Generic[A, O]):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy the store to a file that does not exist; calls wait meanwhile. `done` runs on the store's thread."""
+    """Copy the store to a file that does not exist, and verify the copy; calls go on meanwhile.
+
+    `done` runs on a thread of the store's: it leaves a message somewhere and returns.
+    """
 
     path: str
     done: Callable[[JsonObject | Rejection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportAudit:
+    """Move all audit entries but the newest `keep` to a file that does not exist; calls go on meanwhile.
+
+    `done` runs on the store's thread.
+    """
+
+    path: str
+    keep: int
+    done: Callable[[JsonObject | Rejection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOn:
+    """Go on with the export: the store tells itself, so that others get their turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,14 +31,15 @@ create table instances (
     instance_id text primary key, conversation_id text not null references conversations, app_scope text not null,
     app_version text not null, state text not null check (state in ({_one_of(InstanceState)})), end_reason text,
     created_at text not null, updated_at text not null) strict;
-create unique index one_live_instance on instances (conversation_id, app_scope) where state in ({_one_of(sorted(LIVE))});
+create unique index one_live_instance on instances (conversation_id, app_scope)
+    where state in ({_one_of(sorted(LIVE))});
 create index unfinished_instances on instances (state) where state not in ('closed', 'failed');
 create table focus (conversation_id text primary key references conversations, stack text not null) strict;
 create table attempts (
     attempt_id text primary key, instance_id text not null references instances,
-    state text not null check (state in ({_one_of(AttemptState)})), pid integer, level text, snapshot blob, end_reason text,
-    unexpected integer not null default 0, started_at text not null, started_boot_s real not null, ended_boot_s real,
-    ended_at text) strict;
+    state text not null check (state in ({_one_of(AttemptState)})), pid integer, level text, snapshot blob,
+    end_reason text, unexpected integer not null default 0, started_at text not null, started_boot_s real not null,
+    ended_boot_s real, ended_at text) strict;
 create index attempts_of on attempts (instance_id, started_boot_s);
 create index running_attempts on attempts (state) where state <> 'ended';
 create table calls (
@@ -88,7 +89,7 @@ create trigger delivery_posted after insert on outbox
 create trigger delivery_settled after delete on outbox
     begin update agents set unsettled = unsettled - 1 where agent_id = old.agent_id; end;
 create table meta (name text primary key, value text not null) strict, without rowid;
-"""
+"""  # noqa: S608 - our own words
 
 MIGRATIONS: Final = (_FIRST,)
 """One script a version, oldest first. A script that was released is never changed."""

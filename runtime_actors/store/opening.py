@@ -70,12 +70,7 @@ def _open(state: Path, durability: str, clock: Clock) -> OpenStore:
     side = files.SideFile(state)
     try:
         kept = side.read()
-        if kept is not None and kept[0] > 0 and not (state / files.DATABASE).exists():
-            # A new store in its place would hide the loss, and harm the old one if that is put back.
-            raise StoreUnusable(
-                f"{state / files.DATABASE} is gone; audit entry {kept[0]} was committed. Put it back with its -wal file, or "
-                "`lineup restore FILE`; in an empty folder a new store begins"
-            )
+        _check_not_gone(state, kept)
         sql = files.open_database(state, durability)
         try:
             seq, head = files.check_tail(sql, side)
@@ -94,6 +89,15 @@ def _open(state: Path, durability: str, clock: Clock) -> OpenStore:
     except BaseException:
         side.close()
         raise
+
+
+def _check_not_gone(state: Path, kept: tuple[int, bytes] | None) -> None:
+    """A new store in the place of a lost one would hide the loss, and harm the old one if that is put back."""
+    if kept is not None and kept[0] > 0 and not (state / files.DATABASE).exists():
+        raise StoreUnusable(
+            f"{state / files.DATABASE} is gone; audit entry {kept[0]} was committed. Put it back with its -wal file, "
+            "or `lineup restore FILE`; in an empty folder a new store begins"
+        )
 
 
 def _verify_tail(sql: sqlite3.Connection, seq: int) -> None:

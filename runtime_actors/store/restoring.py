@@ -34,7 +34,7 @@ _SUFFIXES: Final = ("", "-wal", "-journal", "-shm")
 
 
 def restore(state: Path, source: Path) -> tuple[int, bytes]:
-    """Put a verified copy in the store's place; the store that was there is kept beside it as `store.db.before-restore`.
+    """Put a verified copy in the store's place; the old one is kept beside it as `store.db.before-restore`.
 
     The series of numbers gets a new name, so that agents forget what they remember of the old one. The restore is noted
     on the chain, whose end is returned.
@@ -139,8 +139,9 @@ def _discard(state: Path) -> None:
 def accept_lost_tail(state: Path) -> tuple[int, int]:
     """Go on with a store whose newest part is lost: (entry that is its last one, entry that was committed last).
 
-    What is lost is noted on the chain; receipts for it, which agents may hold, will not be found on it. As after a restore
-    the series of numbers gets a new name: numbers that were lost will be given again. If nothing is lost, nothing is done.
+    What is lost is noted on the chain; receipts for it, which agents may hold, will not be found on it. As after a
+    restore the series of numbers gets a new name: numbers that were lost will be given again. If nothing is lost,
+    nothing is done.
 
     Raises:
         DaemonRunning: Stop it first.
@@ -195,5 +196,3 @@ def _append(sql: sqlite3.Connection, event: str, detail: JsonObject) -> None:
         "insert into audit (seq, at, event, subject, detail, digest, head) values (?, ?, ?, ?, ?, ?, ?)",
         (entry.seq, entry.at, event, codec.encode({}), codec.encode(detail), b"", next_head(head, entry)),
     )
-
-

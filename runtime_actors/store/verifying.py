@@ -1,4 +1,4 @@
-"""Whether a file is a store whose records and audit chain hold. `python -m` this module checks a file in a process of its own."""
+"""Whether a file is a store whose records and audit chain hold; here, or in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from runtime_actors.records.audit import anchor, walk
 from runtime_actors.rules.audit import Break
 from runtime_actors.store.migrations import MIGRATIONS
 
-_BOOT: Final = "import sys; sys.path.insert(0, sys.argv.pop(1)); from runtime_actors.store.verifying import main; main()"
+_BOOT: Final = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from runtime_actors.store.verifying import main; main()"
+)
 
 
 def verify(path: Path) -> tuple[int, bytes]:

@@ -84,6 +84,7 @@ class SupervisorActor(RuntimeActor):
         self._stop_grace_s, self._sweep_s = stop_grace_s, sweep_s
         self._attempts: dict[str, Attempt] = {}
         self._zygote_ready = False
+        self._ending = False
         self._waiting: dict[str, str] = {}
         """Attempts whose socket is open while there is no zygote, with the socket's path."""
 
@@ -134,6 +135,8 @@ class SupervisorActor(RuntimeActor):
     # --- start ---
 
     def _start(self, instance_id: str) -> None:
+        if self._ending:
+            return
         self._store.run(
             instances.begin_attempt, instance_id, lambda outcome: self._me.tell(m.Begun(instance_id, outcome))
         )
@@ -244,9 +247,8 @@ class SupervisorActor(RuntimeActor):
     def _record_end(self, attempt: Attempt) -> None:
         if not attempt.exited or attempt.over is None:
             return
-        end = instances.AttemptEnd(
-            attempt.attempt_id, attempt.reason or "ended", attempt.counted, attempt.over.delivered
-        )
+        counted = attempt.counted and not attempt.stopping
+        end = instances.AttemptEnd(attempt.attempt_id, attempt.reason or "ended", counted, attempt.over.delivered)
         attempt_id = attempt.attempt_id
         self._store.run(instances.end_attempt, end, lambda outcome: self._me.tell(m.EndRecorded(attempt_id, outcome)))
 
@@ -288,6 +290,7 @@ class SupervisorActor(RuntimeActor):
 
     def _stop_all(self) -> None:
         """The daemon ends: workers are told, and what is left is killed. The next start brings the rows in order."""
+        self._ending = True
         for attempt_id in list(self._attempts):
             self._stop_attempt(attempt_id, "daemon_stops")
 

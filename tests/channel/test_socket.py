@@ -19,7 +19,14 @@ import pytest
 import zmq
 
 from runtime_actors.channel.door import Door, FolderNotPrivate, PathTooLong, SocketLimits
-from runtime_actors.channel.events import CloseReason, PeerClosed, PeerMessage, PeerOpened, SocketEvent
+from runtime_actors.channel.events import (
+    CloseReason,
+    PeerClosed,
+    PeerMessage,
+    PeerOpened,
+    PeerOversized,
+    SocketEvent,
+)
 from runtime_actors.channel.socket import SocketThread
 
 ROOT = Path(__file__).parents[2]
@@ -491,7 +498,7 @@ def test_a_peer_that_never_shakes_hands_is_closed_and_not_heard_of(
     [
         pytest.param(b"\x01\x01x" * 1000, id="endless MORE"),
         pytest.param(b"\x02" + struct.pack(">Q", 1 << 62), id="huge length"),
-        pytest.param(b"\x02" + struct.pack(">Q", 262_145), id="one byte too many"),
+        pytest.param(b"\x02" + struct.pack(">Q", 16 * 1024 * 1024 + 1), id="one byte too many"),
     ],
 )
 def test_a_peer_that_breaks_the_protocol_later_is_closed_with_that_reason(
@@ -507,6 +514,25 @@ def test_a_peer_that_breaks_the_protocol_later_is_closed_with_that_reason(
 
     assert heard == b"ok"
     assert closed == PeerClosed("agent", peer, CloseReason.PROTOCOL_ERROR)
+
+
+def test_an_oversized_frame_is_told_of_and_the_connection_goes_on(
+    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    dealer = connect(path)
+
+    for message in (b"before", bytes(262_145), bytes(16 * 1024 * 1024), b"after"):
+        dealer.send(message)
+    peer = inbox.opened().peer
+    heard = [inbox.next() for _ in range(4)]
+
+    assert heard == [
+        PeerMessage("agent", peer, b"before"),
+        PeerOversized("agent", peer, 262_145),
+        PeerOversized("agent", peer, 16 * 1024 * 1024),
+        PeerMessage("agent", peer, b"after"),
+    ]
 
 
 def test_half_a_greeting_is_given_up_in_time(start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial) -> None:

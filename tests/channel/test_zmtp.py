@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 from runtime_actors.channel.zmtp import (
     IGNORED,
     MAX_COMMAND_BYTES,
+    MAX_SKIPPED_BYTES,
     NEED_DATA,
     Connection,
     Event,
     LocalProtocolError,
+    Oversized,
     PeerProtocolError,
     Ready,
     Reply,
@@ -259,7 +261,7 @@ def test_no_way_of_cutting_the_stream_changes_what_comes_out(data: bytes, cuts: 
 
 V = Violation
 ABOVE_COMMAND = (MAX_COMMAND_BYTES + 1).to_bytes(8, "big")
-ABOVE_FRAME = (MAX_FRAME + 1).to_bytes(8, "big")
+ABOVE_FRAME = (MAX_SKIPPED_BYTES + 1).to_bytes(8, "big")
 
 HOSTILE: dict[str, tuple[bytes, Violation]] = {
     "an old peer's first byte": (b"\x01", V.SIGNATURE),
@@ -349,6 +351,53 @@ def test_limits_themselves_are_accepted() -> None:
 def test_whatever_arrives_only_a_protocol_error_is_raised(noise: bytes) -> None:
     for start in (b"", GREETING, HANDSHAKE):
         events_of(Connection(), start + noise)
+
+
+# --- what is read past
+
+
+@pytest.mark.parametrize("piece", [1000, READ_BYTES])
+@pytest.mark.parametrize("length", [MAX_FRAME + 1, 3 * MAX_FRAME])
+def test_a_frame_above_the_limit_is_told_of_once_and_what_follows_is_read(length: int, piece: int) -> None:
+    data = HANDSHAKE + pack(b"before") + pack(b"\x01" * length) + pack(b"") + a_command(b"PING", b"\0\0")
+
+    seen = events_of(Connection(), data, piece=piece)
+
+    assert seen == [Ready("DEALER"), b"before", Oversized(length), b"", Reply(a_command(b"PONG"))]
+
+
+def test_the_largest_frame_that_is_read_past_costs_no_memory() -> None:
+    connection = Connection()
+    events_of(connection, HANDSHAKE)
+    header, piece = b"\x02" + MAX_SKIPPED_BYTES.to_bytes(8, "big"), bytes(READ_BYTES)
+    most_held = 0
+    tracemalloc.start()
+    try:
+        seen = events_of(connection, header)
+        for _ in range(MAX_SKIPPED_BYTES // READ_BYTES):
+            seen += events_of(connection, piece)
+            most_held = max(most_held, connection.buffered)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert seen == [Oversized(MAX_SKIPPED_BYTES)]
+    assert most_held == 0
+    assert peak < 4 * READ_BYTES
+
+
+@given(st.integers(0, 50), st.lists(st.integers(1, 30), min_size=1, max_size=6))
+def test_no_way_of_cutting_the_stream_changes_what_is_read_past(length: int, cuts: list[int]) -> None:
+    data = HANDSHAKE + pack(b"m" * length) + pack(b"after")
+    connection = Connection(max_frame=10)
+    seen: list[Event | Violation] = []
+    at = turn = 0
+    while at < len(data):
+        cut = cuts[turn % len(cuts)]
+        seen += events_of(connection, data[at : at + cut])
+        at, turn = at + cut, turn + 1
+
+    assert seen == [Ready("DEALER"), b"m" * length if length <= 10 else Oversized(length), b"after"]
 
 
 # --- what is held

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def ending(status: str, **more: object) -> Any:
+def ending(status: str, **more: object) -> Callable[[Peer, Envelope], bool]:
     """A reaction that ends each new call at once, as an app does."""
 
     def react(peer: Peer, message: Envelope) -> bool:
@@ -95,7 +98,7 @@ def test_an_inventory_that_changed_while_we_asked_is_not_the_persons_trouble(sta
         if message.type == "lineup.v1.tool.invoke" and memory.revision == "r1":
             memory.revision = "r2"
             return True
-        return bool(usual(peer, message))
+        return usual(peer, message)
 
     with Peer(state, memory, react=change_first):
         code = main(["agent", "call", "echo.say"])
@@ -114,7 +117,7 @@ def test_a_busy_runtime_is_asked_again_with_the_same_call_id(state: Path) -> Non
             refused.append(message.body["call_id"])
             peer.refuse(message, "busy")
             return False
-        return bool(usual(peer, message))
+        return usual(peer, message)
 
     with Peer(state, memory, react=busy_twice):
         code = main(["agent", "call", "echo.say"])
@@ -155,7 +158,7 @@ def test_a_result_that_another_attachment_has_settled_is_read_from_the_state(
     monkeypatch.setattr("runtime_actors.simulator.agent._LOOK_S", 0.1)
     memory = Memory()
 
-    def end_in_silence(peer: Peer, message: Envelope) -> bool:
+    def end_in_silence(_peer: Peer, message: Envelope) -> bool:
         if message.type == "lineup.v1.tool.get":
             memory.calls[message.body["call_id"]] = a_call(message.body["call_id"], "completed", result={})
         return True
@@ -165,8 +168,6 @@ def test_a_result_that_another_attachment_has_settled_is_read_from_the_state(
 
 
 def test_the_daemon_may_die_while_a_call_is_waited_for(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import threading  # noqa: PLC0415 - only here
-
     memory = Memory()
 
     def die_after_the_answer(peer: Peer, message: Envelope) -> bool:
@@ -213,8 +214,6 @@ def test_a_text_reaches_the_inbox_that_is_named(state: Path, capsys: pytest.Capt
 
 
 def test_the_input_may_come_from_stdin(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import io  # noqa: PLC0415 - only here
-
     memory = Memory()
     monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "from stdin"}'))
     with Peer(state, memory, react=ending("completed", result={})):

@@ -28,7 +28,9 @@ def test_what_a_terminal_would_obey_is_shown_as_an_escape(text: str, shown: str)
     assert neutral(text) == shown
 
 
-@pytest.mark.parametrize("text", ["plain", "Grüße, 世界", "می\u200cخواهم", "👩\u200d💻", "naïve ☕", ""])
+@pytest.mark.parametrize(
+    "text", ["plain", "Grüße, 世界", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "👩\u200d💻", "naïve ☕", ""]
+)
 def test_what_people_write_stays_as_it_is(text: str) -> None:
     assert neutral(text) == text
 

@@ -27,12 +27,18 @@ def test_nothing_typed_means_the_defaults_of_the_configuration() -> None:
 
 
 def test_every_option_of_run_reaches_the_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given_to_boot = []
-    monkeypatch.setattr(boot, "run", lambda config: given_to_boot.append(config) or 6)
+    given_to_boot: list[RuntimeConfig] = []
+
+    def keep(config: RuntimeConfig) -> int:
+        given_to_boot.append(config)
+        return 6
+
+    monkeypatch.setattr(boot, "run", keep)
     typed = (
         f"run --state /s --apps {tmp_path} --min-isolation partial --durability process --listen tcp://127.0.0.1:4000"
-        " --log-format json --restart-intensity 9 --restart-period 20 --restart-backoff 0.5 --failpoint admit:before:kill-daemon"
-        " --failpoint complete:outcome:drop@3 --ping 2 --sweep 1 --cancel-grace 3 --stop-grace 4"
+        " --log-format json --restart-intensity 9 --restart-period 20 --restart-backoff 0.5"
+        " --failpoint admit:before:kill-daemon --failpoint complete:outcome:drop@3"
+        " --ping 2 --sweep 1 --cancel-grace 3 --stop-grace 4"
     )
 
     code = main(typed.split())
@@ -117,6 +123,8 @@ def test_the_watcher_starts_the_daemon_with_exactly_the_configuration_that_start
         "agent call a.b {} --timeout -1",
         "agent add Not-A-Name",
         "agent --as someone call a.b",
+        "agent call a.b --conversation two/words",
+        "agent call a.b --as ../local",
         "audit --json verify",
         "app toggle x",
         "kill ins-1 --signal NOISE",

@@ -211,6 +211,18 @@ def test_a_request_ends_its_wait_at_its_limit(state: Path) -> None:
         assert time.monotonic() - began < 2.0
 
 
+def test_what_no_envelope_can_hold_is_refused_before_it_is_sent(state: Path) -> None:
+    with a_session(state) as session:
+        for conversation, given, code in (
+            ("two words", {}, "message_invalid"),
+            ("main", {"text": "x" * 300_000}, "message_too_large"),
+            ("main", {"text": "\0"}, "message_invalid"),
+        ):
+            with pytest.raises(Refused) as refused:
+                session.send(INVOKE, {"input": given}, conversation_id=conversation)
+            assert refused.value.code == code
+
+
 def test_closing_does_not_hang_when_the_daemon_is_gone_and_acks_wait(state: Path) -> None:
     memory = Memory()
     end(memory, "c1")

@@ -15,6 +15,8 @@ from tests.worker.runtime_end import ATTEMPT, CAPABILITIES, LIMIT_S, TOKEN, Runt
 
 App = Callable[[str], Path]
 
+ROOT = Path(__file__).parent.parent.parent
+
 WAITS = """
     async def main(sdk: MiniAppSDK) -> None:
         await sdk.run_until_stopped()
@@ -67,7 +69,7 @@ def test_a_worker_in_a_process_of_its_own_shows_why_an_app_does_not_import(runti
     folder = app("import no_such_library")
     code = "import json, sys; from miniapp_worker.main import run; sys.exit(run(json.loads(sys.argv[1])))"
     arguments = [sys.executable, "-c", code, json.dumps(spec_of(runtime, folder))]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
         runtime.welcome()
         _, log = process.communicate(timeout=2 * LIMIT_S)
 

@@ -1,0 +1,260 @@
+"""The runtime's end of the golden stories: its own actors over a real store, with a peer at each door.
+
+Processes are left out: whoever needs one is told at once that it was forked, and its worker's words are the story's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from runtime_actors.channel import messages as channel
+from runtime_actors.channel.events import PeerMessage, PeerOpened
+from runtime_actors.commands import agents, apps, follow_ups, instances
+from runtime_actors.contract import envelope
+from runtime_actors.contract.base import JsonObject
+from runtime_actors.contract.protocol import KINDS
+from runtime_actors.contract.rejection import Rejection
+from runtime_actors.contract.session import MiniAppContextModel
+from runtime_actors.gateway.actor import GatewayActor
+from runtime_actors.gateway.control import Control
+from runtime_actors.outbox.actor import OutboxActor
+from runtime_actors.router.actor import RouterActor
+from runtime_actors.rules.inventory import Catalogue, Inventory
+from runtime_actors.rules.registration import RegisteredApp, register
+from runtime_actors.supervisor.messages import Signal
+from tests.actor_fakes import SWEEP_S, Rig, a_channel
+from tests.fakes import some_settings
+from tests.golden_files import RELAY_SECRET, TOKENS, WORKER_TOKEN, Case, manifests
+
+VOLATILE: Final = frozenset({"audit_seq", "head_hash", "stream", "entries", "bytes", "path", "through_seq"})
+"""What stands for a place on the audit chain, or in a folder: it says nothing of a shape but its type."""
+_REFUSALS: Final = frozenset({"lineup.v1.rejected", "lineup.v1.session.refused"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One frame that the runtime said to a peer."""
+
+    peer: str
+    said: envelope.Envelope
+
+
+def catalogue() -> Catalogue:
+    """Of the manifests that are to be accepted."""
+    found = [register(one.manifest, f"/apps/{one.name}", packaged=False) for one in manifests()]
+    return Catalogue.of(one for one in found if isinstance(one, RegisteredApp))
+
+
+class GoldenRuntime:
+    """Plays one story."""
+
+    def __init__(self, state: Path) -> None:
+        known = catalogue()
+        self.rig = Rig(state, some_settings(known))
+        self.said: list[Said] = []
+        """Everything, in order; a case that was compared is taken out."""
+        self._peers: dict[str, tuple[str, int]] = {}
+        self._doors: dict[str, str] = {"agent": "agent", "host": "host", "control": "control"}
+        self._heard = 0
+        for name, token in TOKENS.items():
+            self.rig.run(agents.add_agent, agents.NewAgent(name, hashlib.sha256(token.encode()).digest(), None))
+        self._plug(known)
+
+    def play(self, case: Case) -> str:
+        """Let it happen, and say what became of it: `accepted`, or the code of a refusal."""
+        if case.when is not None:
+            self._happen(case.when)
+        if case.direction == "out":
+            return self._compare(case)
+        before = len(self.said)
+        box, number = self._peer(case)
+        self.rig.tell(box, PeerMessage(self._door_of(case.peer), number, case.sent))
+        self._start_processes()
+        self._listen()
+        answers = [one.said for one in self.said[before:] if one.peer == case.peer and _answers(one.said, case)]
+        if case.answer is not None:
+            assert [answer.type for answer in answers] == [case.answer], (case.name, answers)
+        return _outcome(answers)
+
+    def close(self) -> None:
+        self.rig.close()
+
+    # --- what happens ---
+
+    def _compare(self, case: Case) -> str:
+        for index, one in enumerate(self.said):
+            if one.peer == case.peer and one.said.type == case.kind:
+                break
+        else:
+            raise AssertionError(f"{case.name}: {case.kind} was not said to {case.peer}")
+        said = self.said.pop(index).said
+        got = (said.conversation_id, settled(said.body))
+        assert case.envelope is not None
+        assert got == (case.envelope.get("conversation_id"), settled(case.body)), case.name
+        return "accepted"
+
+    def _happen(self, what: str) -> None:
+        happenings: dict[str, Callable[[], None]] = {
+            "a beat is due": lambda: self.rig.due(channel.BeatDue),
+            "the channel is rebuilt": self._rebuild_channel,
+            "the worker is to stop": lambda: self.rig.tell("channel", channel.StopSession("att-1", "closed", 2.0)),
+        }
+        happenings[what]()
+        self._listen()
+
+    def _rebuild_channel(self) -> None:
+        self.rig.actors["channel"].rebuild()
+        self.rig.settle()
+
+    def _start_processes(self) -> None:
+        """Play orchestrator and supervisor: each instance that wants a process has one at once."""
+        for wanted in self.rig.boxes["orchestrator"].of(follow_ups.InstanceWanted):
+            begun = self.rig.run(instances.begin_attempt, wanted.instance_id)
+            if isinstance(begun, instances.AttemptBegun):
+                record = begun.instance
+                context = MiniAppContextModel(
+                    app_scope=record.app_scope,
+                    instance_id=record.instance_id,
+                    conversation_id=record.conversation_id,
+                    app_version=record.app_version,
+                    state="starting",
+                )
+                expect = channel.Expect(begun.attempt_id, WORKER_TOKEN, context)
+                self.rig.tell("channel", expect, channel.Forked(begun.attempt_id, 4242))
+                self._doors.setdefault("worker", f"w-{begun.attempt_id}")
+
+    def _peer(self, case: Case) -> tuple[str, int]:
+        """Where a peer is heard, and its number; it connects with its first word."""
+        if case.peer not in self._peers:
+            box = "channel" if case.door == "worker" else "gateway"
+            self._peers[case.peer] = (box, len(self._peers) + 1)
+            self._doors.setdefault(case.peer, case.door)
+            self.rig.tell(box, PeerOpened(self._door_of(case.peer), self._peers[case.peer][1], 4242, 0))
+        return self._peers[case.peer]
+
+    def _door_of(self, peer: str) -> str:
+        return self._doors[peer]
+
+    def _listen(self) -> None:
+        names = {number: peer for peer, (_, number) in self._peers.items()}
+        for number, frame in self.rig.sockets.sent[self._heard :]:
+            said = envelope.decode(frame)
+            kind = KINDS[said.type]
+            kind.body.model_validate(said.body)
+            assert kind.direction == "out", said.type
+            self.said.append(Said(names[number], said))
+        self._heard = len(self.rig.sockets.sent)
+
+    def _plug(self, known: Catalogue) -> None:
+        rig = self.rig
+        inventory = rig.run(apps.current_inventory, None)
+        assert isinstance(inventory, Inventory)
+        a_channel(rig)
+        rig.plug(
+            "outbox",
+            OutboxActor(
+                rig.care,
+                store=rig.store,
+                sockets=rig.socket_thread,
+                me=rig.boxes["outbox"],
+                timers=rig.timers,
+                sweep_s=SWEEP_S,
+            ),
+        )
+        rig.plug(
+            "router",
+            RouterActor(
+                rig.care,
+                store=rig.store,
+                channel=rig.boxes["channel"],
+                supervisor=rig.boxes["supervisor"],
+                gateway=rig.boxes["gateway"],
+                me=rig.boxes["router"],
+                timers=rig.timers,
+                clock=rig.clock,
+                catalogue=known,
+                inventory=inventory,
+                sweep_s=SWEEP_S,
+            ),
+        )
+        rig.plug(
+            "gateway",
+            GatewayActor(
+                rig.care,
+                store=rig.store,
+                store_backlog=lambda: 0,
+                most_backlog=100,
+                sockets=rig.socket_thread,
+                router=rig.boxes["router"],
+                outbox=rig.boxes["outbox"],
+                me=rig.boxes["gateway"],
+                control=Control(rig.store, _Supervisor(), _Machinery()),
+                clock=rig.clock,
+                inventory=inventory,
+                relay_secret=RELAY_SECRET,
+            ),
+        )
+
+
+class _Supervisor:
+    """Signals the one process there is."""
+
+    def tell(self, message: object) -> None:
+        assert isinstance(message, Signal)
+        message.answer("att-1" if message.instance_id == "ins-1" else None)
+
+
+class _Machinery:
+    """What a daemon would say of itself."""
+
+    def status(self) -> JsonObject:
+        return {"pid": 1}
+
+    def rss_bytes(self, pid: int) -> int | None:
+        return pid
+
+    def log_tail(self, instance_id: str, lines: int) -> list[str]:
+        return [f"{instance_id} said this"][:lines]
+
+    def backup(self, path: str, done: Callable[[JsonObject | Rejection], None]) -> None:
+        done({"path": path, "bytes": 4096, "audit_seq": 1, "head_hash": "0" * 64})
+
+    def export_audit(self, path: str, keep: int, done: Callable[[JsonObject | Rejection], None]) -> None:
+        moved = {"path": path, "entries": keep, "from_seq": 1, "through_seq": 1, "head_hash": "0" * 64}
+        done(moved)
+
+    def shutdown(self) -> None:
+        """The story goes on."""
+
+    def anchor(self) -> tuple[int, bytes]:
+        return 0, bytes(32)
+
+    def keys_changed(self, keys: dict[str, str]) -> None:
+        assert all(keys)
+
+
+def settled(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """With the type of what is volatile in its place."""
+    if isinstance(value, dict):
+        return {
+            name: type(inner).__name__ if name in VOLATILE else settled(inner) for name, inner in value.items()
+        }
+    return [settled(one) for one in value] if isinstance(value, list) else value
+
+
+def _answers(said: envelope.Envelope, case: Case) -> bool:
+    if said.type == "lineup.v1.session.refused":
+        return True
+    asked = case.envelope["id"] if case.envelope is not None else None
+    return said.body.get("request_id") == asked and (asked is not None or said.type == "lineup.v1.rejected")
+
+
+def _outcome(answers: list[envelope.Envelope]) -> str:
+    for answer in answers:
+        if answer.type in _REFUSALS or answer.body.get("accepted") is False:
+            return str(answer.body["code"])
+    return "accepted"
