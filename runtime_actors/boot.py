@@ -114,6 +114,8 @@ def run(config: RuntimeConfig) -> int:
         files.prepare(config.state)
         lock = files.lock(config.state)
         try:
+            # Before a worker's door makes it on the way to a folder of its own, with whatever mode parents get.
+            files.prepare(config.run_folder)
             _check_isolation(config)
             return _Daemon(config).run()
         finally:

@@ -262,14 +262,15 @@ class Records:
         """
         kept = Chain(self.chain.seq, self.chain.head)
         tx = self.transaction()
-        self.sql.execute("begin immediate")
         try:
+            self.sql.execute("begin immediate")
             outcome = rule(tx, argument)
+            self.sql.execute("commit")
         except BaseException:
-            self.sql.execute("rollback")
+            if self.sql.in_transaction:
+                self.sql.execute("rollback")
             self.chain.seq, self.chain.head = kept.seq, kept.head
             raise
-        self.sql.execute("commit")
         self.follow_ups = tx.follow_ups
         return outcome
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from runtime_actors.channel import messages as channel
-from runtime_actors.channel.events import PeerMessage, PeerOpened
+from runtime_actors.channel.events import PeerMessage, PeerOpened, PeerOversized, SocketEvent
 from runtime_actors.commands import agents, apps, follow_ups, instances
-from runtime_actors.contract import envelope
+from runtime_actors.contract import codec, envelope
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.contract.protocol import KINDS
 from runtime_actors.contract.rejection import Rejection
@@ -30,8 +30,8 @@ from tests.actor_fakes import SWEEP_S, Rig, a_channel
 from tests.fakes import some_settings
 from tests.golden_files import RELAY_SECRET, TOKENS, WORKER_TOKEN, Case, manifests
 
-VOLATILE: Final = frozenset({"audit_seq", "head_hash", "stream", "entries", "bytes", "path", "through_seq"})
-"""What stands for a place on the audit chain, or in a folder: it says nothing of a shape but its type."""
+VOLATILE: Final = frozenset({"audit_seq", "head_hash", "stream", "entries", "detail"})
+"""Places on the audit chain, and sentences for people: only their type belongs to a shape."""
 _REFUSALS: Final = frozenset({"lineup.v1.rejected", "lineup.v1.session.refused"})
 
 
@@ -56,7 +56,7 @@ class GoldenRuntime:
         known = catalogue()
         self.rig = Rig(state, some_settings(known))
         self.said: list[Said] = []
-        """Everything, in order; a case that was compared is taken out."""
+        """Since the last thing that happened, in order; what was compared with a case is taken out."""
         self._peers: dict[str, tuple[str, int]] = {}
         self._doors: dict[str, str] = {"agent": "agent", "host": "host", "control": "control"}
         self._heard = 0
@@ -70,12 +70,12 @@ class GoldenRuntime:
             self._happen(case.when)
         if case.direction == "out":
             return self._compare(case)
-        before = len(self.said)
         box, number = self._peer(case)
-        self.rig.tell(box, PeerMessage(self._door_of(case.peer), number, case.sent))
+        self.said.clear()
+        self.rig.tell(box, self._event(case, number))
         self._start_processes()
         self._listen()
-        answers = [one.said for one in self.said[before:] if one.peer == case.peer and _answers(one.said, case)]
+        answers = [one.said for one in self.said if one.peer == case.peer and _answers(one.said, case)]
         if case.answer is not None:
             assert [answer.type for answer in answers] == [case.answer], (case.name, answers)
         return _outcome(answers)
@@ -103,6 +103,7 @@ class GoldenRuntime:
             "the channel is rebuilt": self._rebuild_channel,
             "the worker is to stop": lambda: self.rig.tell("channel", channel.StopSession("att-1", "closed", 2.0)),
         }
+        self.said.clear()
         happenings[what]()
         self._listen()
 
@@ -133,11 +134,15 @@ class GoldenRuntime:
             box = "channel" if case.door == "worker" else "gateway"
             self._peers[case.peer] = (box, len(self._peers) + 1)
             self._doors.setdefault(case.peer, case.door)
-            self.rig.tell(box, PeerOpened(self._door_of(case.peer), self._peers[case.peer][1], 4242, 0))
+            self.rig.tell(box, PeerOpened(self._doors[case.peer], self._peers[case.peer][1], 4242, 0))
         return self._peers[case.peer]
 
-    def _door_of(self, peer: str) -> str:
-        return self._doors[peer]
+    def _event(self, case: Case, number: int) -> SocketEvent:
+        """What the socket thread would tell."""
+        door = self._doors[case.peer]
+        if len(case.sent) > codec.MAX_FRAME_BYTES:
+            return PeerOversized(door, number, len(case.sent))
+        return PeerMessage(door, number, case.sent)
 
     def _listen(self) -> None:
         names = {number: peer for peer, (_, number) in self._peers.items()}

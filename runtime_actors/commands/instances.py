@@ -176,17 +176,29 @@ def attach(tx: Transaction, attached: Attached) -> AttemptReady | AttemptOver:
         attempt_id=attempt.attempt_id,
         detail={"level": attached.level},
     )
-    for call in calls.open_of_instance(tx, instance.instance_id):
-        if boxes.message_of_call(tx, call.agent_id, call.conversation_id, call.call_id) is None:
-            _redeliver(tx, call)
+    _owe_again(tx, instance.instance_id)
     return AttemptReady(attempt.attempt_id, instance.instance_id, moved.state)
 
 
-def _redeliver(tx: Transaction, call: CallRecord) -> None:
+def _owe_again(tx: Transaction, instance_id: str) -> None:
+    """Put the debts of an instance into its inbox again, in the order in which its calls were admitted.
+
+    A call that lost its message gets a new one; so does each later call, for it must not overtake.
+    """
+    again = False
+    for call in calls.open_of_instance(tx, instance_id):
+        waits = boxes.message_of_call(tx, call.agent_id, call.conversation_id, call.call_id)
+        again = again or waits is None
+        if again:
+            inbox.withdraw_call(tx, call)
+            _redeliver(tx, call, repeated=waits is None or waits.repeated)
+
+
+def _redeliver(tx: Transaction, call: CallRecord, *, repeated: bool) -> None:
     event = CallEvent.WORKER_LOST if call.status is CallStatus.RUNNING else CallEvent.REDELIVERED
     moved = must_advance(call, event, at=tx.at)
     calls.save(tx, moved)
-    inbox.put_call(tx, moved, repeated=True)
+    inbox.put_call(tx, moved, repeated=repeated)
     tx.note(
         "call.redelivered",
         agent_id=call.agent_id,

@@ -51,7 +51,7 @@ def _bounded(payload: JsonObject, most_bytes: int, most_nodes: int) -> bytes:
     while level:  # breadth first, a level a round
         children = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
         nodes += len(children)
-        level = [child for child in children if isinstance(child, (dict, list)) and child]
+        level = [child for child in children if isinstance(child, (dict, list))]
         depth += bool(level)
     if depth > MAX_PAYLOAD_DEPTH:
         raise codec.IntakeError(codec.MESSAGE_INVALID, f"it is {depth} deep; {MAX_PAYLOAD_DEPTH} is allowed")

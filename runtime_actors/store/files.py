@@ -42,6 +42,8 @@ def prepare(state: Path) -> None:
     """Make the state folder, for its owner alone."""
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     state.chmod(0o700)
+    for folder in (state / "run", state / "run" / "w"):
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def lock(state: Path) -> int:

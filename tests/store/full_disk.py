@@ -41,7 +41,7 @@ def main(way: str, folder: Path) -> None:
         # As a crash leaves it: the calls that follow begin in the middle of a log.
         shutil.copytree(template, folder / "crashed", ignore=shutil.ignore_patterns(files.BALLAST))
     shutil.rmtree(template)
-    for scenario in ("ballast", "no-ballast"):
+    for scenario in ("ballast", "no-ballast", "crash"):
         for room in range(MOST):
             in_child(partial(once, way, folder, scenario, room, reporter))
             report(scenario=scenario, room=room, step="reopened", **reopened(folder / "s"))
@@ -63,6 +63,8 @@ def once(way: str, folder: Path, scenario: str, room: int, reporter: Any) -> Non
             finished = told(complete_call(bench, reporter))
             seen = {"full": bench.actor.full, "same": same, "status": bench.status()}
         report(scenario=scenario, room=room, step="limited", admitted=admitted, finished=finished, **seen)
+        if scenario == "crash":
+            os._exit(0)
         space_returns(bench)
         report(
             scenario=scenario, room=room, step="again", admitted=told(admit_call(bench, "c2")),
