@@ -43,8 +43,9 @@ def message_schema(name: str, kind: MessageKind) -> dict[str, Any]:
     if name in NEEDS_CONVERSATION:
         schema["properties"]["conversation_id"] = schema["properties"]["conversation_id"]["anyOf"][0]
         schema["required"].append("conversation_id")
-    whole = {"$schema": DIALECT, "$id": f"{name}.json", "title": name} | schema | {"$defs": definitions}
-    return _open(whole) if kind.direction == "out" else whole
+    whole: dict[str, Any] = {"$schema": DIALECT, "$id": f"{name}.json", "title": name} | schema | {"$defs": definitions}
+    opened: dict[str, Any] = _open(whole)
+    return opened if kind.direction == "out" else whole
 
 
 def files() -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Actors on a test's own thread: a real store in a folder, mailboxes that keep what they get, and hands that move time.
 
-What is told waits in its `Box`. `Rig.settle` lets the plugged actors take it, one message at a time, until all is quiet;
-a box without an actor only keeps. An actor that is held takes nothing until it is let go.
+What is told waits in its `Box`. `Rig.settle` lets the plugged actors take it, one message at a time, until all is
+quiet; a box without an actor only keeps. An actor that is held takes nothing until it is let go.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from runtime_actors.channel.actor import ChannelActor
 from runtime_actors.channel.events import CloseReason, PeerClosed, PeerMessage, PeerOpened
 from runtime_actors.commands import agents, calls, follow_ups, instances
 from runtime_actors.commands import upkeep as upkeep_commands
+from runtime_actors.commands.apps import current_inventory
 from runtime_actors.contract import envelope
 from runtime_actors.contract import session as wire
 from runtime_actors.contract.base import WireModel
@@ -28,12 +29,13 @@ from runtime_actors.contract.rejection import Rejection
 from runtime_actors.contract.session import CORE_CAPABILITIES, MiniAppContextModel, SdkCapability
 from runtime_actors.mailbox import Mailbox
 from runtime_actors.records.transaction import Transaction
+from runtime_actors.router.actor import RouterActor
 from runtime_actors.store import files
 from runtime_actors.store.actor import StoreActor, StoreParts
 from runtime_actors.store.client import Store
 from runtime_actors.store.failpoints import Failpoints
 from runtime_actors.store.opening import open_store
-from tests.fakes import START, CountingIds, HandClock, an_invoke, some_settings
+from tests.fakes import CATALOGUE, START, CountingIds, HandClock, an_invoke, some_settings
 
 if TYPE_CHECKING:
     from runtime_actors.channel.door import Door
@@ -169,7 +171,9 @@ class Heard:
 class Rig:
     """A store and whichever actors a test plugs in."""
 
-    def __init__(self, state: Path, settings: Settings | None = None, listeners: Mapping[type, str] | None = None) -> None:
+    def __init__(
+        self, state: Path, settings: Settings | None = None, listeners: Mapping[type, str] | None = None
+    ) -> None:
         self.state = state
         self.clock = HandClock()
         self.monotonic = HandMonotonic()
@@ -447,3 +451,25 @@ def an_open_worker(rig: Rig, instance_id: str) -> Worker:
     worker = expected(rig, instance_id)
     worker.open()
     return worker
+
+
+# --- the router ---
+
+
+def a_router(rig: Rig) -> RouterActor:
+    """Plugged in."""
+    actor = RouterActor(
+        rig.care,
+        store=rig.store,
+        channel=rig.boxes["channel"],
+        supervisor=rig.boxes["supervisor"],
+        gateway=rig.boxes["gateway"],
+        me=rig.boxes["router"],
+        timers=rig.timers,
+        clock=rig.clock,
+        catalogue=CATALOGUE,
+        inventory=rig.run(current_inventory, None),
+        sweep_s=SWEEP_S,
+    )
+    rig.plug("router", actor)
+    return actor

@@ -1,11 +1,11 @@
-"""The golden fixtures: frames as they cross a door, kept as files, which tests of both ends load from here.
+"""The golden fixtures: frames as they cross a door, kept as files that tests of both ends load from here.
 
 A file of `tests/golden/` is a story: its cases happen in their order, on a runtime that knows the manifests of
 `manifests.json` and the agents below. A case is
 
 - `name`, `door`, `direction`: as `contract.protocol` has them; `peer` where a door has several;
-- `envelope` and `frame_hex`, its canonical form; or, for frames that are none, `frame_hex` alone: pieces of hex, each as
-  it is or with the number of its repetitions;
+- `envelope` and `frame_hex`, its canonical form; or, for frames that are none, `frame_hex` alone: pieces of hex, each
+  as it is or with the number of its repetitions;
 - `sent_hex`: what the peer really sends, where that is not the canonical form;
 - `same_body_as`: the name of a case whose body has the same digest;
 - `expect`: `accepted`, or the code of the refusal; `answer`: the type that answers;

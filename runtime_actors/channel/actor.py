@@ -234,7 +234,7 @@ class ChannelActor(RuntimeActor):
         try:
             said = envelope.decode(frame)
         except codec.IntakeError as error:
-            self._invalid(session, None, error.code, error.detail)
+            self._invalid(session, error.request_id, error.code, error.detail)
             return
         if said.type in REQUESTS:
             self._on_request(session, said)

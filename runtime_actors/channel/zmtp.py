@@ -1,11 +1,11 @@
 """ZMTP 3.0 with the NULL mechanism: the bound end of one connection, without I/O.
 
-Bytes go in with `receive_data`, one thing at a time comes out of `next_event`. What RFC 23 (https://rfc.zeromq.org/spec/23/)
-leaves unlimited is limited here, because a peer is whoever can open the socket:
+Bytes go in with `receive_data`, one thing at a time comes out of `next_event`. What RFC 23
+(https://rfc.zeromq.org/spec/23/) leaves unlimited is limited here, because a peer is whoever can open the socket:
 
 - a message is one frame of at most `max_frame` bytes, a command at most `MAX_COMMAND_BYTES`; both are judged by their
-  header, before a byte of them is kept. A frame of up to `MAX_SKIPPED_BYTES` is read past in slices and told of, so that
-  its sender can be answered; what is larger, and a larger command, is a violation;
+  header, before a byte of them is kept. A frame of up to `MAX_SKIPPED_BYTES` is read past in slices and told of, so
+  that its sender can be answered; what is larger, and a larger command, is a violation;
 - new data is taken only when nothing whole is left of the old, so a connection never holds more than one unfinished
   frame and what was read from the socket last;
 - whatever a peer sends, each frame takes one `next_event`: nothing is skipped in a loop, nothing is queued to be sent.

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 NEVER_AGAIN: Final = frozenset({"import_failed", "start_timeout", "capability_set_incompatible"})
 """Ends that a restart would only repeat."""
 
+NO_ROOM: Final = frozenset({"fork_failed", "no_socket"})
+"""Ends before there was a process, for want of something of the system's."""
+NO_ROOM_WAIT_S: Final = 1.0
+"""They do not count, so nothing else would keep them from being repeated as fast as the disk allows."""
+
 find = rows.get
 
 
@@ -282,6 +287,8 @@ def _lose_process(tx: Transaction, instance: InstanceRecord, ended: AttemptRecor
     decision = after_end(ends, tx.moment.boot_s, tx.settings.restart, jitter)
     if isinstance(decision, GiveUp):
         _give_up_instance(tx, again, RejectionCode.APP_CRASHED)
+    elif ended.end_reason in NO_ROOM:
+        tx.follow_ups.append(InstanceWanted(again.instance_id, max(decision.after_s, NO_ROOM_WAIT_S)))
     else:
         tx.follow_ups.append(InstanceWanted(again.instance_id, decision.after_s))
 

@@ -39,11 +39,15 @@ _SURELY_SHORT_KEY: Final = MAX_KEY_BYTES // 4
 class IntakeError(ValueError):
     """A frame or value that breaks the intake rule."""
 
-    def __init__(self, code: Literal["message_invalid", "message_too_large"], detail: str) -> None:
+    def __init__(
+        self, code: Literal["message_invalid", "message_too_large"], detail: str, request_id: str | None = None
+    ) -> None:
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail
         """What is wrong, without a word of what was sent."""
+        self.request_id = request_id
+        """The `id` of what was to be an envelope, if that much could be read."""
 
 
 def decode(frame: bytes) -> dict[str, JsonValue]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from runtime_actors.contract import codec
 from runtime_actors.contract.base import ConversationId, JsonObject, RequestId, Timestamp, WireModel
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MessageType = Annotated[str, StringConstraints(pattern=r"^lineup\.v1(?:\.[a-z_]{1,32}){1,3}$")]
 Traceparent = Annotated[str, StringConstraints(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
 _VERSION: Final = 1
+_REQUEST_ID: Final = TypeAdapter(RequestId)
 
 
 class Trace(WireModel):
@@ -47,7 +48,16 @@ def decode(frame: bytes) -> Envelope:
     try:
         return Envelope.model_validate(tree)
     except ValidationError as error:
-        raise codec.IntakeError(codec.MESSAGE_INVALID, f"not an envelope: {describe(error)}") from None
+        raise codec.IntakeError(
+            codec.MESSAGE_INVALID, f"not an envelope: {describe(error)}", _readable_id(tree.get("id"))
+        ) from None
+
+
+def _readable_id(claimed: object) -> str | None:
+    try:
+        return _REQUEST_ID.validate_python(claimed)
+    except ValidationError:
+        return None
 
 
 def encode(

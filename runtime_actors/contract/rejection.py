@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from runtime_actors.contract.base import AuditMark, JsonObject, WireModel
+from runtime_actors.contract.base import WireModel
 
 
 class RejectionCode(StrEnum):
@@ -68,11 +68,9 @@ class Rejected(WireModel):
     """`lineup.v1.rejected`: the answer to a request that was refused."""
 
     request_id: str | None = None
-    """The refused envelope's id; absent when the frame could not be read."""
+    """The refused envelope's id; absent when it could not be read."""
     code: str
     detail: str
     call_id: str | None = None
     inventory_revision: str | None = None
     """The current revision, when `code` is `inventory_revision_mismatch`."""
-    audit: AuditMark | None = None
-    data: JsonObject | None = None

@@ -72,7 +72,7 @@ class GatewayActor(RuntimeActor):
     def rebuild(self) -> None:
         """Nothing is kept that could be wrong: who is connected is what the socket thread said."""
 
-    def receive(self, message: object) -> None:
+    def receive(self, message: object) -> None:  # noqa: C901 - one line a message
         """Handle one message."""
         match message:
             case PeerMessage(_, number, frame):
@@ -112,7 +112,7 @@ class GatewayActor(RuntimeActor):
         try:
             said = envelope.decode(frame)
         except codec.IntakeError as error:
-            self._refuse(peer, None, RejectionCode(error.code), error.detail)
+            self._refuse_frame(peer, error.request_id, RejectionCode(error.code), error.detail)
             return
         model = ROLES[peer.role].get(said.type)
         if model is None:
@@ -134,7 +134,7 @@ class GatewayActor(RuntimeActor):
     def _on_oversized(self, number: int, length: int) -> None:
         peer = self._peers.get(number)
         if peer is not None:
-            self._refuse(peer, None, RejectionCode.MESSAGE_TOO_LARGE, codec.too_large(length))
+            self._refuse_frame(peer, None, RejectionCode.MESSAGE_TOO_LARGE, codec.too_large(length))
 
     def _handle(self, peer: Peer, said: Envelope, body: Any) -> None:  # noqa: ANN401, C901 - one line for each of ROLES
         match body:
@@ -273,12 +273,16 @@ class GatewayActor(RuntimeActor):
 
         return send
 
-    def _refuse(self, peer: Peer, said: Envelope | None, code: RejectionCode, detail: str) -> None:
+    def _refuse(self, peer: Peer, said: Envelope, code: RejectionCode, detail: str) -> None:
         """Refuse what needed no record to be refused: audited, and answered."""
+        call_id = said.body.get("call_id")
+        self._refuse_frame(peer, said.id, code, detail, call_id if isinstance(call_id, str) else None)
+
+    def _refuse_frame(
+        self, peer: Peer, request_id: str | None, code: RejectionCode, detail: str, call_id: str | None = None
+    ) -> None:
         self._store.run(agents.note_event, agents.Event("request.refused", {"who": peer.who, "door": peer.role}, code))
-        call_id = said.body.get("call_id") if said is not None else None
-        refused = Rejection(code=code, detail=detail)
-        self._reject(peer, said.id if said else None, refused, call_id if isinstance(call_id, str) else None)
+        self._reject(peer, request_id, Rejection(code=code, detail=detail), call_id)
 
     def _reject(self, peer: Peer, request_id: str | None, refused: Rejection, call_id: str | None = None) -> None:
         stale = refused.code is RejectionCode.INVENTORY_REVISION_MISMATCH

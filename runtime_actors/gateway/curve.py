@@ -50,7 +50,7 @@ RELAY_TYPE: Final = "lineup.v1.agent.relay"
 MAX_PEERS: Final = 256
 
 _MEMORY_BYTES: Final = 256 * 1024 * 1024
-_MAX_FRAME: Final = 262_144 + 64  # the protocol's, and what CURVE adds; the door closes on what is over its own
+_MAX_FRAME: Final = 262_144 + 64  # the protocol's, and what CURVE adds; the door answers what is over its own
 _QUEUED_FRAMES: Final = 32  # of one peer in libzmq, each way
 _HANDSHAKE_MS: Final = 3000
 _IDLE_S: Final = 600.0

@@ -96,9 +96,10 @@ def _decide(state: Path, seq: int, head: bytes) -> None:
 
 
 def finish(state: Path) -> None:
-    """Finish a restore that was decided; every step may be repeated. The folder's lock is held."""
+    """Finish a restore that was decided, forget one that was not; may be repeated. The folder's lock is held."""
     marker = state / MARKER
     if not marker.exists():
+        _discard(state)
         return
     place = json.loads(marker.read_text())
     if (state / NEW).exists():
@@ -116,13 +117,10 @@ def finish(state: Path) -> None:
 
 
 def _set_old_aside(state: Path) -> None:
-    """Bring the old store and its log together if it can still be read, and keep it; else keep both as they are."""
+    """Keep the old store with its log, as they are: opening what may be damaged could change it."""
     old, kept = state / files.DATABASE, state / BEFORE
-    if old.is_file():
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(old)) as sql:
-            sql.execute("pragma journal_mode = delete").fetchall()
-    elif kept.exists():
-        kept = state / f"{BEFORE}-{secrets.token_hex(4)}"
+    if not old.is_file() and kept.exists():
+        kept = state / f"{BEFORE}-{secrets.token_hex(4)}"  # a folder takes no file's place
     for suffix in _SUFFIXES[1:]:
         with contextlib.suppress(FileNotFoundError):
             (state / f"{files.DATABASE}{suffix}").replace(state / f"{kept.name}{suffix}")
@@ -155,6 +153,7 @@ def accept_lost_tail(state: Path) -> tuple[int, int]:
     try:
         finish(state)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as sql:
+            sql.execute("pragma locking_mode = exclusive").fetchall()  # leaves no -shm file behind
             seq, _ = verify_open(sql, path)
             lost = _lost(sql, state)
             if lost is None:

@@ -162,7 +162,9 @@ class SupervisorActor(RuntimeActor):
         attempt = self._attempts.get(attempt_id)
         if attempt is None:
             return
-        if not path:
+        if attempt.stopping or attempt.reason is not None:  # nobody waits for it any more
+            self._never_ran(attempt, "stopped")
+        elif not path:
             self._never_ran(attempt, "no_socket")
         elif self._zygote_ready:
             self._fork(attempt, path)
@@ -189,8 +191,6 @@ class SupervisorActor(RuntimeActor):
         self._watcher.watch(attempt.attempt_id, worker)
         with contextlib.suppress(ValueError):  # it may be over already
             worker.release()
-        if attempt.reason is not None:  # a stop came while it was forked
-            worker.signal(signal.SIGKILL)
 
     def _spec(self, attempt: Attempt, path: str) -> dict[str, object]:
         return {
@@ -272,6 +272,9 @@ class SupervisorActor(RuntimeActor):
         if attempt is None or attempt.exited or attempt.stopping:
             return
         attempt.stopping = True
+        if self._waiting.pop(attempt_id, None) is not None:
+            self._never_ran(attempt, "stopped")
+            return
         self._channel.tell(channel.StopSession(attempt_id, reason, self._stop_grace_s))
         self._timers.tell_after(self._stop_grace_s, self._me, m.ForceStop(attempt_id))
 
@@ -286,7 +289,7 @@ class SupervisorActor(RuntimeActor):
         elif self._waiting.pop(attempt.attempt_id, None) is not None:
             self._never_ran(attempt, "stopped")
         else:
-            attempt.reason = attempt.reason or "stopped"  # killed as soon as it is forked
+            attempt.reason = attempt.reason or "stopped"  # its socket is not open yet: it will not be forked
 
     def _stop_all(self) -> None:
         """The daemon ends: workers are told, and what is left is killed. The next start brings the rows in order."""

@@ -122,7 +122,9 @@ def test_the_inbox_can_be_listed_and_gone_on_with(rig: Rig, worker: Worker) -> N
 
 def test_a_listing_holds_what_fits_one_frame_and_says_that_there_is_more(rig: Rig, worker: Worker) -> None:
     for number in range(3):
-        big = inbox.PutText("local", "talk", f"t{number}", "notes", "x" * 60_000, {"fill": "y" * 16_000}, bytes([number]))
+        big = inbox.PutText(
+            "local", "talk", f"t{number}", "notes", "x" * 60_000, {"fill": "y" * 16_000}, bytes([number])
+        )
         assert isinstance(rig.run(inbox.put_text, big), inbox.TextReceived)
         assert isinstance(rig.run(inbox.put_text, inbox_text(number)), inbox.TextReceived)
     worker.hear()
@@ -159,7 +161,11 @@ def test_a_question_that_the_store_cannot_answer_gets_a_receipt(rig: Rig, worker
     rig.settle()
 
     [receipt] = worker.hear()
-    assert (receipt.type, receipt.body["request_id"], receipt.body["code"]) == ("receipt", request_id, "store_unavailable")
+    assert (receipt.type, receipt.body["request_id"], receipt.body["code"]) == (
+        "receipt",
+        request_id,
+        "store_unavailable",
+    )
     rig.let_go("store")
 
 
@@ -167,7 +173,11 @@ def test_a_request_with_a_wrong_body_is_refused_in_its_receipt(rig: Rig, worker:
     request_id = worker.say("tools.complete", {"call_id": "c1"})
 
     [receipt] = worker.hear()
-    assert (receipt.type, receipt.body["request_id"], receipt.body["code"]) == ("receipt", request_id, "message_invalid")
+    assert (receipt.type, receipt.body["request_id"], receipt.body["code"]) == (
+        "receipt",
+        request_id,
+        "message_invalid",
+    )
     assert "report.refused" in rig.events()
     assert reports(rig) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime_actors.channel import messages as m
-from runtime_actors.channel.events import CloseReason
+from runtime_actors.channel.events import CloseReason, PeerClosed
 from runtime_actors.channel.session import LOST_AFTER_BEATS, MAX_INVALID, RESET_AFTER_BEATS
 from runtime_actors.commands import instances
 from runtime_actors.commands.follow_ups import TellContext
@@ -149,16 +149,13 @@ def test_a_worker_with_a_wrong_token_is_not_listened_to(rig: Rig, worker: Worker
 
 
 def test_another_attempts_hello_is_refused(rig: Rig, worker: Worker) -> None:
-    other = Worker(rig, worker.instance_id, "att-99")
-    other_hello = other.attempt_id
+    body = {"attempt_id": "att-99", "token": TOKEN, "sdk_version": "1", "sdkCapabilities": [], "ready": False}
 
     worker.connect()
-    worker.attempt_id, kept = other_hello, worker.attempt_id
-    door_of_kept = f"w-{kept}"
-    assert worker.door != door_of_kept
-    worker.hello()
+    worker.say("session.hello", body)
 
     assert codes(worker.hear()) == ["attach_denied"]
+    assert condemned(rig) == ["attach_denied"]
 
 
 def test_a_second_hello_on_a_connection_gives_no_new_credit(rig: Rig, open_worker: Worker) -> None:
@@ -344,10 +341,17 @@ def test_a_type_of_another_channel_is_refused_with_its_request_id(open_worker: W
     assert (refused.body["request_id"], refused.body["code"]) == (request_id, "message_invalid")
 
 
-def test_invalid_frames_of_all_kinds_are_counted_and_the_last_one_ends_the_attempt(rig: Rig, open_worker: Worker) -> None:
-    wrong = [lambda: open_worker.raw(b"\xc1"), lambda: open_worker.say("nothing"), lambda: open_worker.say("tools.get")]
+def test_invalid_frames_of_all_kinds_are_counted_and_the_last_one_ends_the_attempt(
+    rig: Rig, open_worker: Worker
+) -> None:
     for number in range(MAX_INVALID - 1):
-        wrong[number % len(wrong)]()
+        match number % 3:
+            case 0:
+                open_worker.raw(b"\xc1")
+            case 1:
+                open_worker.say("nothing")
+            case _:
+                open_worker.say("tools.get")
     assert condemned(rig) == []
 
     open_worker.raw(b"\xc1")
@@ -385,7 +389,8 @@ def test_missed_beats_reset_the_session_and_a_resume_begins_a_new_one(rig: Rig, 
     assert condemned(rig) == []
 
 
-def test_six_missed_beats_end_the_attempt(rig: Rig, open_worker: Worker) -> None:
+@pytest.mark.usefixtures("open_worker")
+def test_six_missed_beats_end_the_attempt(rig: Rig) -> None:
     beat(rig, LOST_AFTER_BEATS)
     assert condemned(rig) == []
 
@@ -476,7 +481,7 @@ def test_a_reconnect_before_the_old_end_was_seen_closes_the_old_connection(rig: 
     open_worker.hello(ready=True)
     open_worker.hear()
 
-    open_worker.rig.tell("channel", m.PeerClosed(open_worker.door, old, CloseReason.CLOSED))
+    open_worker.rig.tell("channel", PeerClosed(open_worker.door, old, CloseReason.CLOSED))
 
     assert rig.sockets.closed == [old]
     assert rig.timers.of(m.ReconnectDue) == []
@@ -485,7 +490,9 @@ def test_a_reconnect_before_the_old_end_was_seen_closes_the_old_connection(rig: 
 
 
 @pytest.mark.parametrize("reason", [CloseReason.SLOW_CONSUMER, CloseReason.PROTOCOL_ERROR])
-def test_a_worker_that_does_not_read_or_breaks_the_wire_is_ended(rig: Rig, open_worker: Worker, reason: CloseReason) -> None:
+def test_a_worker_that_does_not_read_or_breaks_the_wire_is_ended(
+    rig: Rig, open_worker: Worker, reason: CloseReason
+) -> None:
     open_worker.disconnect(reason)
 
     assert condemned(rig) == [str(reason)]

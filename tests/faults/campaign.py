@@ -21,7 +21,7 @@ AT_BOOT: Final = frozenset({"retire_missing_apps", "recover", "recover_call"})
 INSIDE: Final = frozenset({"give_up_call"})
 """Run inside other commands only, so no failpoint of their name is ever passed."""
 EXPECTED_ERRORS: Final = (
-    "actor=channel kind=PeerMessage",  # the spoiled instance says hello
+    "actor=supervisor kind=Listening",  # the spoiled instance is to be forked
     "a worker could not be forked",  # the zygote is gone, and its end not yet known
 )
 _STUCK_S: Final = 3.0

@@ -19,7 +19,7 @@ PROBE: Final = (APPS / "probe",)
 WITH_GUEST: Final = (APPS / "probe", APPS / "guest")
 ONCE: Final = frozenset({"probe.once", "guest.once"})
 SPOILED: Final = "spoiled"
-"""The conversation whose instance can never attach."""
+"""The conversation whose instance can never start."""
 _DRAIN_S: Final = 30.0
 
 
@@ -149,7 +149,7 @@ def worker_words(daemon: Daemon) -> list[dict[str, Any]]:
 
 def prepare(state: Path) -> History:
     """Leave a store as a killed daemon leaves it: calls of every kind, an app that will be missing, deliveries nobody read
-    for 31 days, and an instance whose record no channel can send.
+    for 31 days, and an instance that no supervisor can start.
     """
     world = World(state, apps=WITH_GUEST)
     try:
@@ -170,7 +170,11 @@ def prepare(state: Path) -> History:
         world.close()
     with sqlite3.connect(state / "store.db") as sql:
         sql.execute("update outbox set created_wall_s = created_wall_s - 31 * 86400 where call_id = ?", (old[1],))
-        sql.execute("update instances set app_version = '1.0.0' || char(0) where conversation_id = 'spoiled'")
+        # No log file can have this name, so the supervisor fails whenever it is to fork for this instance.
+        for table in ("attempts", "calls", "instances"):
+            of = f"select instance_id from instances where conversation_id = '{SPOILED}'"
+            where = "conversation_id = 'spoiled'" if table != "attempts" else f"instance_id in ({of})"
+            sql.execute(f"update {table} set instance_id = 'ins spoiled' where {where}")
     sql.close()
     return world.history
 

@@ -88,7 +88,7 @@ class Bench:
     def status(self, call_id: str = "c1") -> str | None:
         """Of a call, if there is one."""
         row = self.opened.sql.execute("select status from calls where call_id = ?", (call_id,)).fetchone()
-        return row and row[0]
+        return None if row is None else str(row[0])
 
     def walked(self) -> object:
         """Where the chain ends, or where it breaks."""
@@ -197,5 +197,3 @@ def complete_call(bench: Bench, reporter: calls.Reporter) -> object:
     result = {"ok": True}
     report = calls.FinalReport(reporter, CallStatus.COMPLETED, codec.encode(result), result=result)
     return bench.ask(calls.finish, report)
-
-

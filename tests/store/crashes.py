@@ -1,4 +1,4 @@
-"""Run by `test_crashes.py`: kills a process at each step of a restore, an acceptance or a migration, and prints what is left.
+"""Run by `test_crashes.py`: kills a process at each step of a restore, an acceptance or a migration; prints the rest.
 
 `crashes.py WHAT FOLDER`. Steps are the calls by which files change: a rename, an unlink, a sync, a statement of SQLite.
 One JSON object a line.
@@ -54,7 +54,8 @@ def main(what: str, folder: Path) -> None:
         state = folder / "s"
         shutil.copytree(folder / "old", state)
         killed = kills(act, state, step)
-        print(json.dumps({"step": step, "killed": killed, **left(what, state)}), flush=True)
+        sys.stdout.write(json.dumps({"step": step, "killed": killed, **left(what, state)}) + "\n")
+        sys.stdout.flush()
         shutil.rmtree(state)
         step += 1
 
@@ -94,10 +95,12 @@ def count_steps(last: int) -> None:
 
         return first_step
 
-    for name in _CHANGING:
-        setattr(pathlib.Path, name, counted(getattr(pathlib.Path, name)))
-    os.fsync = counted(os.fsync)
-    Database.execute = counted(Database.execute)  # type: ignore[method-assign] - that is the fault
+    places: list[tuple[object, str]] = [(pathlib.Path, name) for name in _CHANGING] + [
+        (os, "fsync"),
+        (Database, "execute"),
+    ]
+    for place, name in places:
+        setattr(place, name, counted(getattr(place, name)))
     connect = sqlite3.connect
 
     def traced(*arguments: Any, **named: Any) -> sqlite3.Connection:  # noqa: ANN401
@@ -105,7 +108,7 @@ def count_steps(last: int) -> None:
         made.set_trace_callback(lambda _statement: step())
         return made
 
-    sqlite3.connect = traced  # type: ignore[assignment] - as above
+    setattr(sqlite3, "connect", traced)  # noqa: B010 - a plain assignment would have to have the type of all overloads
 
 
 def left(what: str, state: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from runtime_actors.contract.rejection import Rejection
+from runtime_actors.errors import StoreUnusable
 from runtime_actors.records.transaction import Transaction
 from runtime_actors.store import files
 from tests.store.bench import Bench, a_bench, admit_call, complete_call, note, run_call
@@ -47,6 +48,10 @@ def main(way: str, folder: Path) -> None:
             report(scenario=scenario, room=room, step="reopened", **reopened(folder / "s"))
             shutil.rmtree(folder / "s")
     in_child(partial(large_writes, way, folder))
+    if way == "tmpfs":
+        for ballast in (True, False):
+            shutil.rmtree(folder / "s")
+            in_child(partial(opened_full, folder, reporter, ballast=ballast))
 
 
 def once(way: str, folder: Path, scenario: str, room: int, reporter: Any) -> None:  # noqa: ANN401
@@ -96,6 +101,24 @@ def large_writes(way: str, folder: Path) -> None:
         holds = bench.walked() == bench.end()
         report(step="large", outcomes=outcomes, rows=rows, small=small, holds=holds, unusable=bench.unusable)
         os._exit(0)
+
+
+def opened_full(folder: Path, reporter: Any, *, ballast: bool) -> None:  # noqa: ANN401
+    """A daemon starts on a disk without a free page."""
+    state = folder / "s"
+    shutil.copytree(folder / "crashed", state)
+    if ballast:
+        files.Ballast(state).restore()
+    with limited("tmpfs", state, 0):
+        try:
+            with a_bench(state) as bench:
+                report(
+                    step="opened", ballast=ballast, admitted=told(admit_call(bench, "c2")),
+                    finished=told(complete_call(bench, reporter)), full=bench.actor.full, unusable=bench.unusable,
+                )  # fmt: skip
+        except StoreUnusable as error:
+            report(step="opened", ballast=ballast, refused=str(error))
+    report(step="reopened", ballast=ballast, **reopened(state))
 
 
 def space_returns(bench: Bench) -> None:

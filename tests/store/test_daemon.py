@@ -71,12 +71,7 @@ def test_the_lock_is_free_once_the_daemon_is_killed_though_its_children_live(dae
     daemon.start()
     held = [str(daemon.state / name) for name in (files.LOCK, DATABASE, files.WAL, files.SIDE_FILE)]
     wait_until("the zygote", daemon.family)
-    inherited = [
-        (child.pid, os.readlink(entry))
-        for child in daemon.family()
-        for entry in _descriptors(child.pid)
-        if os.readlink(entry) in held
-    ]
+    inherited = [(child.pid, target) for child in daemon.family() for target in _targets(child.pid) if target in held]
 
     daemon.kill()
     os.close(files.lock(daemon.state))
@@ -84,9 +79,13 @@ def test_the_lock_is_free_once_the_daemon_is_killed_though_its_children_live(dae
     assert inherited == []
 
 
-def _descriptors(pid: int) -> list[str]:
-    folder = f"/proc/{pid}/fd"
-    return [f"{folder}/{name}" for name in os.listdir(folder)]  # noqa: PTH208 - names that may go away meanwhile
+def _targets(pid: int) -> list[str]:
+    """What a process has open."""
+    found = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(str(entry.readlink()))
+    return found
 
 
 def test_a_stopped_daemon_leaves_the_lock_and_one_file(daemon: Daemon) -> None:
@@ -147,7 +146,7 @@ def test_a_daemon_whose_log_is_deleted_ends_with_5_and_loses_nothing(daemon: Dae
 
 
 def test_a_database_made_read_only_under_the_daemon_goes_on_serving(daemon: Daemon) -> None:
-    """Rights are checked when a file is opened; the daemon keeps it open, and gives itself the rights at the next start."""
+    """Rights are checked when a file is opened, and the daemon has it open."""
     daemon.start()
 
     (daemon.state / DATABASE).chmod(0o400)
@@ -157,7 +156,9 @@ def test_a_database_made_read_only_under_the_daemon_goes_on_serving(daemon: Daem
 
 
 @pytest.mark.parametrize("content", [b"garbage" * 1000, None])
-def test_a_daemon_with_no_database_in_its_place_ends_with_5_in_one_sentence(daemon: Daemon, content: bytes | None) -> None:
+def test_a_daemon_with_no_database_in_its_place_ends_with_5_in_one_sentence(
+    daemon: Daemon, content: bytes | None
+) -> None:
     daemon.state.mkdir()
     if content is None:
         (daemon.state / DATABASE).mkdir()

@@ -1,4 +1,4 @@
-"""No space, at every page that a whole call writes: new work waits, what runs ends in the ballast, nothing is half done."""
+"""No space, at every page that a call writes: new work waits, what runs ends in the ballast, nothing is half done."""
 
 from __future__ import annotations
 
@@ -104,3 +104,33 @@ def test_a_command_that_fills_the_disk_by_itself_is_refused_alone(lines: Lines) 
             "holds": True, "unusable": [],
         }
     ]  # fmt: skip
+
+
+def test_a_daemon_starts_on_a_full_disk_and_ends_what_runs(way: str, lines: Lines) -> None:
+    if way != "tmpfs":
+        pytest.skip("a limit on the size of each file fills no disk")
+
+    (seen,) = of(lines, step="opened", ballast=True)
+    (after,) = of(lines, step="reopened", ballast=True)
+
+    assert (seen["admitted"], seen["finished"], seen["full"], seen["unusable"]) == (
+        "store_unavailable",
+        "done",
+        True,
+        [],
+    )
+    assert (after["holds"], after["c1"]) == (True, "completed")
+
+
+def test_without_a_ballast_it_opens_or_says_that_there_is_no_space(way: str, lines: Lines) -> None:
+    if way != "tmpfs":
+        pytest.skip("a limit on the size of each file fills no disk")
+
+    (seen,) = of(lines, step="opened", ballast=False)
+    (after,) = of(lines, step="reopened", ballast=False)
+
+    if "refused" in seen:
+        assert "no space" in seen["refused"]
+    else:
+        assert (seen["admitted"], seen["full"]) == ("store_unavailable", True)
+    assert after["holds"]

@@ -43,7 +43,9 @@ def test_a_group_is_bounded(tmp_path: Path) -> None:
         assert bench.actor.commits == 3
 
 
-@pytest.mark.parametrize("error", [ValueError("a bug"), SystemExit(1), RecursionError(), sqlite3.IntegrityError("planted")])
+@pytest.mark.parametrize(
+    "error", [ValueError("a bug"), SystemExit(1), RecursionError(), sqlite3.IntegrityError("planted")]
+)
 def test_an_exception_undoes_its_own_command_and_no_other(tmp_path: Path, error: BaseException) -> None:
     with a_bench(tmp_path) as bench:
         bench.tell(note, "before")

@@ -178,7 +178,9 @@ def test_a_store_with_another_history_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"garbage" * 100])
-def test_without_its_side_file_a_store_is_only_opened_on_the_owner_s_word(tmp_path: Path, content: bytes | None) -> None:
+def test_without_its_side_file_a_store_is_only_opened_on_the_owner_s_word(
+    tmp_path: Path, content: bytes | None
+) -> None:
     end = filled(tmp_path)
     (tmp_path / SIDE).unlink()
     if content is not None:

@@ -47,8 +47,7 @@ def opened_end(crashed: Path, state: Path, harm: Callable[[Path], None]) -> tupl
     harm(state)
     try:
         opened = open_store(state, "process", HandClock())
-    except StoreUnusable as error:
-        assert "lineup" in str(error)
+    except StoreUnusable:
         return None
     try:
         end = opened.chain.seq, opened.chain.head
@@ -97,7 +96,9 @@ def flip(path: Path, bit: int) -> None:
 
 
 @pytest.mark.parametrize("name", [files.WAL, files.DATABASE, files.SIDE_FILE])
-def test_a_flipped_bit_is_refused_unless_nothing_of_the_chain_was_lost(crashed: Path, tmp_path: Path, name: str) -> None:
+def test_a_flipped_bit_is_refused_unless_nothing_of_the_chain_was_lost(
+    crashed: Path, tmp_path: Path, name: str
+) -> None:
     chance = random.Random(2)  # noqa: S311 - for repeatable bits
     size = (crashed / name).stat().st_size
     found: Counter[str] = Counter()

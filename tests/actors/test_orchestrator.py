@@ -1,0 +1,206 @@
+"""Which instances get a process, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime_actors.commands import calls, instances
+from runtime_actors.commands.follow_ups import InstanceDone, InstanceWanted
+from runtime_actors.contract.tools import CallStatus
+from runtime_actors.orchestrator.actor import OrchestratorActor
+from runtime_actors.orchestrator.messages import SweepDue
+from runtime_actors.supervisor.messages import ProcessOver, Start, Stop
+from tests.actor_fakes import SWEEP_S, Rig, an_instance
+from tests.fakes import SNAPSHOT
+
+MOST = 3
+
+
+@pytest.fixture
+def orchestrator(rig: Rig) -> OrchestratorActor:
+    actor = OrchestratorActor(
+        rig.care,
+        store=rig.store,
+        supervisor=rig.boxes["supervisor"],
+        me=rig.boxes["orchestrator"],
+        timers=rig.timers,
+        live_processes=MOST,
+        sweep_s=SWEEP_S,
+    )
+    rig.plug("orchestrator", actor)
+    return actor
+
+
+def started(rig: Rig) -> list[str]:
+    return [one.instance_id for one in rig.boxes["supervisor"].of(Start)]
+
+
+def an_attached_attempt(rig: Rig, instance_id: str) -> str:
+    begun = rig.run(instances.begin_attempt, instance_id)
+    assert isinstance(begun, instances.AttemptBegun), begun
+    rig.run(instances.attach, instances.Attached(begun.attempt_id, "process", SNAPSHOT))
+    return begun.attempt_id
+
+
+def finish(rig: Rig, instance_id: str, call_id: str) -> None:
+    by = calls.Reporter(instance_id, "att-1", "q", call_id)
+    report = calls.FinalReport(by, CallStatus.COMPLETED, b"\x81\xa2ok\xc3", result={"ok": True})
+    assert isinstance(rig.run(calls.finish, report), calls.Reported)
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_a_new_instance_is_started_once_however_many_calls_it_gets(rig: Rig) -> None:
+    instance_id = an_instance(rig, call_id="c1")
+
+    assert an_instance(rig, call_id="c2") == instance_id
+    assert started(rig) == [instance_id]
+
+
+def test_at_most_so_many_run_and_the_rest_waits_in_order(rig: Rig, orchestrator: OrchestratorActor) -> None:
+    wanted = [an_instance(rig, call_id=f"c{number}", conversation_id=f"t{number}") for number in range(MOST + 3)]
+    assert started(rig) == wanted[:MOST]
+    assert orchestrator.queued == 3
+
+    rig.tell("orchestrator", ProcessOver(wanted[1]), ProcessOver(wanted[0]))
+
+    assert started(rig) == wanted[: MOST + 2]
+    assert orchestrator.queued == 1
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_an_instance_never_has_two_processes(rig: Rig) -> None:
+    rig.tell("orchestrator", *[InstanceWanted("ins-1")] * 5)
+
+    assert started(rig) == ["ins-1"]
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_an_instance_that_is_wanted_while_its_old_process_ends_is_started_after_it(rig: Rig) -> None:
+    rig.tell("orchestrator", InstanceWanted("ins-1"), InstanceWanted("ins-1"))
+
+    rig.tell("orchestrator", ProcessOver("ins-1"))
+
+    assert started(rig) == ["ins-1", "ins-1"]
+
+
+def test_one_that_cannot_start_yet_does_not_hold_up_those_behind_it(rig: Rig, orchestrator: OrchestratorActor) -> None:
+    rig.tell("orchestrator", InstanceWanted("ins-1"), InstanceWanted("ins-1"), InstanceWanted("ins-2"))
+
+    assert started(rig) == ["ins-1", "ins-2"]
+    assert orchestrator.queued == 1
+
+
+def test_a_restart_waits_for_its_time(rig: Rig, orchestrator: OrchestratorActor) -> None:
+    rig.tell("orchestrator", InstanceWanted("ins-1", 1.5))
+    assert (started(rig), orchestrator.queued) == ([], 1)
+    assert [timer.after_s for timer in rig.timers.of(InstanceWanted)] == [1.5]
+
+    rig.due(InstanceWanted)
+
+    assert (started(rig), orchestrator.queued) == (["ins-1"], 0)
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_a_sweep_does_not_cut_the_wait_of_a_restart_short(rig: Rig) -> None:
+    rig.lost = lambda told: isinstance(told, InstanceWanted)
+    instance_id = an_instance(rig)
+    rig.tell("orchestrator", InstanceWanted(instance_id, 1.5))
+
+    rig.due(SweepDue)
+    assert started(rig) == []
+    rig.due(InstanceWanted)
+
+    assert started(rig) == [instance_id]
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_an_instance_that_is_done_has_its_process_stopped(rig: Rig) -> None:
+    instance_id = an_instance(rig, "board.open")
+    attempt_id = an_attached_attempt(rig, instance_id)
+
+    finish(rig, instance_id, "c1")
+
+    [stop] = rig.boxes["supervisor"].of(Stop)
+    assert stop.attempt_id == attempt_id
+
+
+def test_an_instance_that_is_done_before_it_was_started_is_not_started(
+    rig: Rig, orchestrator: OrchestratorActor
+) -> None:
+    rig.tell("orchestrator", *[InstanceWanted(f"ins-{number}") for number in range(MOST + 1)])
+    last = f"ins-{MOST}"
+
+    rig.tell("orchestrator", InstanceDone(last, None, "closed"), ProcessOver("ins-0"))
+
+    assert last not in started(rig)
+    assert orchestrator.queued == 0
+    assert rig.boxes["supervisor"].of(Stop) == []
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_duplicates_are_harmless(rig: Rig) -> None:
+    instance_id = an_instance(rig, "board.open")
+    attempt_id = an_attached_attempt(rig, instance_id)
+    finish(rig, instance_id, "c1")
+
+    again = InstanceDone(instance_id, attempt_id, "closed")
+    rig.tell("orchestrator", again, again, ProcessOver(instance_id), ProcessOver(instance_id), ProcessOver("ins-99"))
+    rig.due(SweepDue)
+
+    assert started(rig) == [instance_id]
+    assert {stop.attempt_id for stop in rig.boxes["supervisor"].of(Stop)} == {attempt_id}
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_a_lost_wish_is_found_by_the_sweep(rig: Rig) -> None:
+    rig.lost = lambda told: isinstance(told, InstanceWanted)
+    instance_id = an_instance(rig)
+    assert started(rig) == []
+
+    rig.due(SweepDue)
+    rig.due(SweepDue)
+
+    assert started(rig) == [instance_id]
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_a_lost_end_is_found_by_the_sweep(rig: Rig) -> None:
+    instance_id = an_instance(rig, "board.open")
+    attempt_id = an_attached_attempt(rig, instance_id)
+    rig.lost = lambda told: isinstance(told, InstanceDone)
+    finish(rig, instance_id, "c1")
+    assert rig.boxes["supervisor"].of(Stop) == []
+
+    rig.due(SweepDue)
+
+    assert [stop.attempt_id for stop in rig.boxes["supervisor"].of(Stop)] == [attempt_id]
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_an_instance_that_the_store_did_not_let_start_is_wanted_again_at_the_sweep(rig: Rig) -> None:
+    instance_id = an_instance(rig)
+    rig.tell("orchestrator", ProcessOver(instance_id))  # what the supervisor says when the store refused
+    assert started(rig) == [instance_id]
+
+    rig.due(SweepDue)
+
+    assert started(rig) == [instance_id, instance_id]
+
+
+def test_a_rebuild_reads_who_waits_and_keeps_who_runs(rig: Rig, orchestrator: OrchestratorActor) -> None:
+    wanted = [an_instance(rig, call_id=f"c{number}", conversation_id=f"t{number}") for number in range(MOST + 2)]
+
+    orchestrator.rebuild()
+    rig.settle()
+
+    assert started(rig) == wanted[:MOST]
+    assert orchestrator.queued == 2
+    rig.tell("orchestrator", *[ProcessOver(one) for one in wanted[:2]])
+    assert sorted(started(rig)) == sorted(wanted)
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_the_sweep_comes_again_and_again(rig: Rig) -> None:
+    for _ in range(3):
+        assert [timer.after_s for timer in rig.timers.of(SweepDue)] == [SWEEP_S]
+        rig.due(SweepDue)

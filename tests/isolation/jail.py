@@ -1,0 +1,177 @@
+"""Plays daemon and zygote for the tests: a clean program of one thread that confines forked children and lets them try.
+
+    python -I jail.py < {"place": ..., "tries": [{"name", "scenario", "without", "abi", "daemon_is_dumpable"}]}
+
+Prints one JSON map: what the place allows, and under each name what its child reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from miniapp_worker import canaries, confine, layers, prctl, privileges, spawned  # noqa: E402, F401 - as a zygote
+from tests.isolation import attacks, places, scenarios  # noqa: E402
+
+LIMIT_S: Final = 30.0
+_LIMITS: Final = confine.Limits(memory_bytes=256 * 2**20, address_space_bytes=2**30, cpu_s=60, open_files=64)
+
+
+@dataclass(frozen=True)
+class Try:
+    """One child: what is left out of its confinement, and what it does then."""
+
+    name: str
+    scenario: str = "matrix"
+    without: frozenset[str] = frozenset()
+    abi: int | None = None
+    daemon_is_dumpable: bool = False
+
+    @classmethod
+    def parse(cls, given: dict[str, Any]) -> Try:
+        return cls(**(given | {"without": frozenset(given.get("without", ()))}))
+
+
+def main() -> None:
+    asked = json.load(sys.stdin)
+    places.enter(asked["place"])
+    os.environ["SECRET"] = "of the daemon"
+    made = layers.plan(ROOT)
+    report: dict[str, Any] = {"plan": {"way": made.way and asdict(made.way), "uids": made.uids and asdict(made.uids)}}
+    with _decoys() as (decoys, folder):
+        for one in (Try.parse(given) for given in asked["tries"]):
+            report[one.name] = _run(made, one, decoys, folder)
+    print(json.dumps(report))  # noqa: T201 - that is its answer
+
+
+def _run(made: layers.Plan, one: Try, decoys: attacks.Decoys, folder: Path) -> object:
+    victims = [_victim(dumpable=one.daemon_is_dumpable) for _ in range(2)]
+    aimed = replace(decoys, victim=victims[0], sigio_victim=victims[1])
+    plan_ = made if one.abi is None else replace(made, landlock_abi=min(one.abi, made.landlock_abi))
+    daemon = os.getpid()
+    report_end, child_end = os.pipe()
+    path = folder / "run" / os.urandom(8).hex()
+    with scenarios.runtime(one.scenario, path) as started:
+        child = os.fork()
+        if child == 0:
+            _be_worker(plan_, one, aimed, path, child_end, daemon)
+        os.close(child_end)
+        started()
+        answer = _read_all(report_end)
+        _, status = os.waitpid(child, 0)
+    sigio_alive = os.waitpid(victims[1], os.WNOHANG)[0] == 0
+    for victim in victims[: 1 + sigio_alive]:
+        os.kill(victim, signal.SIGKILL)
+        os.waitpid(victim, 0)
+    heard = json.loads(answer) if answer else {}
+    return heard | {"ended": os.waitstatus_to_exitcode(status), "sigio_victim_lives": sigio_alive}
+
+
+def _be_worker(
+    made: layers.Plan, one: Try, decoys: attacks.Decoys, path: Path, report_end: int, daemon: int
+) -> NoReturn:
+    code = 1
+    try:
+        without = frozenset(layers.Layer(name) for name in one.without if name in set(layers.Layer))
+        if "descriptors" not in one.without:
+            confine.take_descriptors(2, [report_end])
+            report_end = confine.FIRST_KEPT_FD
+        limits = _LIMITS if "limits" not in one.without else _LIMITS.model_copy(update={"memory_bytes": 2**33})
+        os.environ.clear()
+        confine.confine(limits)
+        applied = layers.confine(
+            made,
+            app_folder=Path(decoys.apps, "own"),
+            socket_path=path,
+            uid=made.uids.first if made.uids else None,
+            threads=16,
+            stay_tied=lambda: prctl.die_with_parent(daemon),
+            without=without,
+        )
+        seal = (lambda: 0) if layers.Layer.SEAL in without else (lambda: layers.seal(made))
+        heard = scenarios.ALL[one.scenario](decoys, path, seal)
+        state = {"namespaces": sorted(applied.namespaces), "own_uid": applied.own_uid, "abi": applied.landlock_abi}
+        os.write(report_end, json.dumps({"applied": state, "heard": heard}).encode())
+        code = 0
+    except BaseException as error:
+        os.write(report_end, json.dumps({"error": repr(error), "errno": getattr(error, "errno", None)}).encode())
+        raise
+    finally:
+        os._exit(code)
+
+
+def _victim(*, dumpable: bool) -> int:
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        privileges.set_dumpable(dumpable=dumpable)
+        while True:
+            signal.pause()
+    return child
+
+
+def _read_all(descriptor: int) -> bytes:
+    heard = b""
+    with open(descriptor, "rb", buffering=0) as file:
+        while select.select([file], [], [], LIMIT_S)[0]:
+            piece = file.read(65536)
+            if not piece:
+                return heard
+            heard += piece
+    raise TimeoutError("the child said nothing")
+
+
+@contextlib.contextmanager
+def _decoys() -> Iterator[tuple[attacks.Decoys, Path]]:
+    folder = Path(tempfile.mkdtemp(prefix="lineup-"))
+    for name, mode in (("state", 0o700), ("apps/own", 0o755), ("apps/sibling", 0o755), ("open", 0o777), ("run", 0o755)):
+        (folder / name).mkdir(parents=True)
+        (folder / name).chmod(mode)
+    folder.chmod(0o755)
+    (folder / "apps").chmod(0o755)
+    store, sibling, leaked = folder / "state/store.db", folder / "apps/sibling/app.py", folder / "state/leaked"
+    for path in (store, sibling, leaked):
+        path.write_text("a secret of the daemon", encoding="ascii")
+    (folder / "apps/own/app.py").write_text("VALUE = 7\n", encoding="ascii")
+    with contextlib.ExitStack() as kept:
+        opened: Callable[..., socket.socket] = lambda *kind: kept.enter_context(socket.socket(*kind))  # noqa: E731
+        door, datagrams = opened(socket.AF_UNIX), opened(socket.AF_UNIX, socket.SOCK_DGRAM)
+        door.bind(str(folder / "open/door"))
+        datagrams.bind(str(folder / "open/datagrams"))
+        for name in ("door", "datagrams"):
+            (folder / "open" / name).chmod(0o777)
+        abstract = opened(socket.AF_UNIX)
+        abstract.bind(f"\0lineup-decoy-{os.getpid()}")
+        tcp, tcp6, udp = opened(), opened(socket.AF_INET6), opened(socket.AF_INET, socket.SOCK_DGRAM)
+        for one, host in ((tcp, "127.0.0.1"), (tcp6, "::1"), (udp, "127.0.0.1")):
+            with contextlib.suppress(OSError):  # there may be no IPv6 here
+                one.bind((host, 0))
+        for one in (door, abstract, tcp, tcp6):
+            with contextlib.suppress(OSError):
+                one.listen(64)
+        leaked_fd = os.dup2(os.open(leaked, os.O_RDONLY), 40)
+        ports = [one.getsockname()[1] for one in (tcp, tcp6, udp)]
+        texts = (str(store), str(folder / "apps"), str(sibling), str(folder / "open"))
+        doors = (str(folder / "open/door"), str(folder / "open/datagrams"), f"lineup-decoy-{os.getpid()}")
+        yield attacks.Decoys(*texts, *doors, *ports, 0, 0, leaked_fd), folder
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
