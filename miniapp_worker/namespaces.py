@@ -145,6 +145,7 @@ def _map_ids(uid: int, gid: int) -> None:
 
 
 def _move_into_own_root(readable: Readable, socket_path: Path | None) -> None:
+    usual = os.umask(0o022)  # whatever uid the worker takes later must pass through the folders made here
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE, None)  # nothing below is seen outside
     sources = [*readable.trees, *([socket_path] if socket_path else [])]
     copies = [(path, _detached_copy(path)) for path in sources]  # first: the staging place may cover them
@@ -157,6 +158,7 @@ def _move_into_own_root(readable: Readable, socket_path: Path | None) -> None:
     _check(_libc.pivot_root(b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount")
     os.chdir("/")
+    os.umask(usual)
     _make_read_only(_AT_FDCWD, b"/", 0)
 
 

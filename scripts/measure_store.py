@@ -39,7 +39,8 @@ _CLONE = """
 insert into calls (agent_id, conversation_id, call_id, tool_id, inventory_revision, app_scope, instance_id, status,
     input, digest, result, handling, deadline_boot_s, deadline_wall_s, created_at, updated_at)
 select agent_id, conversation_id, ?1 || '-' || call_id, tool_id, inventory_revision, app_scope, instance_id,
-    'completed', input, digest, x'81a673746174757304', handling, deadline_boot_s, deadline_wall_s, created_at, updated_at
+    'completed', input, digest, x'81a673746174757304', handling, deadline_boot_s, deadline_wall_s, created_at,
+    updated_at
 from calls where due_boot_s is not null limit ?2
 """
 

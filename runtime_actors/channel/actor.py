@@ -539,7 +539,8 @@ class ChannelActor(RuntimeActor):
                 if session.pid is not None and now - session.since_s > self._start_timeout_s:
                     self._condemn(session, "start_timeout")
             elif session.phase is Phase.ENDING:
-                if now - session.since_s > session.grace_s + _END_S:  # it said goodbye and stayed, or the order to end it was lost
+                # It said goodbye and stayed, or the order to end it was lost.
+                if now - session.since_s > session.grace_s + _END_S:
                     session.enter(Phase.ENDING, now)
                     self._supervisor.tell(m.Condemn(session.attempt_id, "not_ending"))
             elif session.peer is not None:

@@ -50,7 +50,7 @@ class AuditExport:
         if self._path.exists():
             raise FileExistsError(0, "it is there already")
         self._part = Path(f"{path}.part")
-        self._file: IO[bytes] = self._part.open("xb")
+        self._file: IO[bytes] = self._part.open("wb")
         os.fchmod(self._file.fileno(), 0o600)
 
     @property

@@ -211,7 +211,8 @@ class SupervisorActor(RuntimeActor):
         self._zygote_ready = True
         waiting, self._waiting = self._waiting, {}
         for attempt_id, path in waiting.items():
-            self._listening(attempt_id, path)
+            # Each a message of its own: one that cannot be forked must not cost the others their start.
+            self._me.tell(channel.Listening(attempt_id, path))
 
     # --- end ---
 

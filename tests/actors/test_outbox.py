@@ -34,7 +34,8 @@ def outbox(rig: Rig) -> OutboxActor:
 def post(rig: Rig, count: int = 1, *, conversation_id: str = TALK, agent_id: str = AGENT) -> None:
     """So many calls end, each with a delivery."""
     for _ in range(count):
-        call_id = f"c{rig.rows('select count(*) from calls')[0][0] + 1}"
+        [(before,)] = rig.rows("select count(*) from calls")
+        call_id = f"c{before + 1}"
         instance_id = an_instance(rig, call_id=call_id, conversation_id=conversation_id, agent_id=agent_id)
         by = calls.Reporter(instance_id, "att-1", "q", call_id)
         failure = codec.encode({"code": "app.done", "message": "", "retryable": False})

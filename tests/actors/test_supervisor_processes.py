@@ -23,7 +23,6 @@ from runtime_actors.supervisor.zygote import WorkerLimits, ZygoteProcess
 from tests.actor_fakes import LIMIT_S, SWEEP_S, Rig, an_instance
 from tests.fakes import CATALOGUE, SNAPSHOT
 
-
 _LIMITS: Final = WorkerLimits()
 
 

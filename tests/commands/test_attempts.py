@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runtime_actors.commands import calls, inbox, instances
-from runtime_actors.commands.follow_ups import Deliver, InstanceDone, InstanceWanted, TellCallChanged
+from runtime_actors.commands.follow_ups import Deliver, InstanceDone, InstanceWanted, Settled, TellCallChanged
 from runtime_actors.contract import codec
 from runtime_actors.contract.tools import CallStatus
 from runtime_actors.rules.instances import AttemptState, InstanceState
@@ -117,19 +117,32 @@ def test_an_attempt_that_is_unknown_over_or_not_needed_any_more_gets_no_work(rec
     assert records.everything() == before
 
 
-def test_a_new_attempt_is_given_the_open_calls_that_have_no_message_again(records: Records) -> None:
+def test_a_new_attempt_is_given_the_open_calls_again_in_the_order_of_their_admission(records: Records) -> None:
     running(records, call_id="c1")
     admitted(records, call_id="c2")
     process_ended(records, "att-1")
-    assert [(row.number, row.call_id, row.repeated) for row in records.inbox()] == [(2, "c2", True)]
+    admitted(records, call_id="c3")
+    assert [(row.number, row.call_id) for row in records.inbox()] == [(2, "c2"), (3, "c3")]
 
     attach(records, begun(records))
 
-    assert [(row.number, row.call_id, row.repeated) for row in records.inbox()] == [(2, "c2", True), (3, "c1", True)]
+    messages = [(row.number, row.call_id, row.repeated) for row in records.inbox()]
+    assert messages == [(4, "c1", True), (5, "c2", True), (6, "c3", False)]
     assert records.call("c1").status is CallStatus.WAITING_FOR_APP
-    (told,) = records.told(Deliver)
-    assert (told.message.repeated, told.message.call and told.message.call.call_id) == (True, "c1")
-    assert records.events()[-1] == "call.redelivered"
+    assert [one.message.number for one in records.told(Deliver)] == [4, 5, 6]
+    assert [one.number for one in records.told(Settled)] == [2, 3]
+    assert records.events()[-3:] == ["call.redelivered"] * 3
+
+
+def test_calls_that_kept_their_messages_before_the_first_that_lost_its_own_keep_them(records: Records) -> None:
+    admitted(records, call_id="c1")
+    attach(records, begun(records))
+    acknowledged(records, admitted(records, call_id="c2"))
+    process_ended(records, "att-1")
+
+    attach(records, begun(records))
+
+    assert [(row.number, row.call_id) for row in records.inbox()] == [(1, "c1"), (3, "c2")]
 
 
 def test_a_call_given_again_shows_the_progress_that_was_accepted(records: Records) -> None:

@@ -1,4 +1,9 @@
-"""What a hostile MiniApp tries, each attempt against decoys of the test. A refusal is an OSError; returning is success."""
+"""What a hostile MiniApp tries, each attempt against decoys of the test.
+
+A refusal is an OSError; returning is success.
+"""
+# An attack is a system call, and spelled as one.
+# ruff: noqa: PTH101, PTH102, PTH108, PTH116, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -20,12 +25,12 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 _known: Final = numbers_of(platform.machine())
 _NEWER: Final = {"pidfd_getfd": 438, "memfd_secret": 447, "open_tree": 428, "fsopen": 430}
 _X86: Final = {
-    "memfd_create": 319, "shmget": 29, "shmctl": 31, "mq_open": 240, "perf_event_open": 298, "userfaultfd": 323, "add_key": 248,
-    "setpriority": 141, "sched_setaffinity": 203, "personality": 135, "open_by_handle_at": 304, "setns": 308,
+    "memfd_create": 319, "shmget": 29, "shmctl": 31, "mq_open": 240, "perf_event_open": 298, "userfaultfd": 323,
+    "add_key": 248, "setpriority": 141, "sched_setaffinity": 203, "personality": 135, "open_by_handle_at": 304,
 }  # fmt: skip
 _ARM: Final = {
-    "memfd_create": 279, "shmget": 194, "shmctl": 195, "mq_open": 180, "perf_event_open": 241, "userfaultfd": 282, "add_key": 217,
-    "setpriority": 140, "sched_setaffinity": 122, "personality": 92, "open_by_handle_at": 265, "setns": 268,
+    "memfd_create": 279, "shmget": 194, "shmctl": 195, "mq_open": 180, "perf_event_open": 241, "userfaultfd": 282,
+    "add_key": 217, "setpriority": 140, "sched_setaffinity": 122, "personality": 92, "open_by_handle_at": 265,
 }  # fmt: skip
 NUMBERS: Final = {**_known, **_NEWER, **(_X86 if platform.machine() == "x86_64" else _ARM)}
 
@@ -61,6 +66,12 @@ def syscall(name: str, *arguments: object) -> int:
     if answer < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+    return answer
+
+
+def raw(number: int) -> int:
+    """A call without arguments, by its number."""
+    answer: int = _libc.syscall(ctypes.c_long(number))
     return answer
 
 
@@ -177,7 +188,7 @@ def _fork(_: Decoys) -> None:
 def _exec(_: Decoys) -> None:
     # A thread of its own could not be used: an exec that works replaces them all. So the file is one that cannot run.
     try:
-        os.execv("/usr/lib/os-release", ["os-release"])
+        os.execv("/usr/lib/os-release", ["os-release"])  # noqa: S606 - no shell is wanted
     except OSError as refused:
         if refused.errno != 8:  # ENOEXEC: it was read as a program, and only its content was wrong
             raise
@@ -225,7 +236,7 @@ ALL: Final[dict[str, Attack]] = {
     "read_sibling": lambda decoys: _read(decoys.sibling_file),
     "link_store": _link,
     "write_file": lambda decoys: _write_new(decoys.open_folder),
-    "write_shared_memory": lambda _: _write_new("/dev/shm"),
+    "write_shared_memory": lambda _: _write_new("/dev/shm"),  # noqa: S108 - that is the target
     "make_folder": lambda decoys: os.mkdir(f"{decoys.open_folder}/made-{os.getpid()}"),
     "change_mode": lambda decoys: os.chmod(decoys.store, 0o600),
     "change_times": lambda decoys: os.utime(decoys.store),
@@ -277,7 +288,7 @@ ALL: Final[dict[str, Attack]] = {
     "perf": _descriptor("perf_event_open", _EVENT, 0, -1, -1, 0),
     "page_faults": _descriptor("userfaultfd", 0),
     "keyring": lambda _: syscall("add_key", b"user", b"lineup-hostile", b"1", 1, -2),
-    "handle": lambda decoys: syscall("open_by_handle_at", 0, bytes(128), 0),
+    "handle": lambda _: syscall("open_by_handle_at", 0, bytes(128), 0),
     "outlive_daemon": _prctl(1, 0),
     "show_memory": _prctl(4, 1),
     "more_filters": lambda _: syscall("seccomp", 2, 0, struct.pack("I", 0x7FFF0000)),

@@ -8,7 +8,6 @@ Prints one JSON map: what the place allows, and under each name what its child r
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import select
@@ -27,6 +26,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from miniapp_worker import canaries, confine, layers, prctl, privileges, spawned  # noqa: E402, F401 - as a zygote
+from runtime_actors.supervisor.measured import read_kernel  # noqa: E402
 from tests.isolation import attacks, places, scenarios  # noqa: E402
 
 LIMIT_S: Final = 30.0
@@ -54,6 +54,8 @@ def main() -> None:
     os.environ["SECRET"] = "of the daemon"
     made = layers.plan(ROOT)
     report: dict[str, Any] = {"plan": {"way": made.way and asdict(made.way), "uids": made.uids and asdict(made.uids)}}
+    daemon = read_kernel(os.getpid())
+    report["daemon"] = daemon and asdict(daemon)
     with _decoys() as (decoys, folder):
         for one in (Try.parse(given) for given in asked["tries"]):
             report[one.name] = _run(made, one, decoys, folder)
@@ -64,34 +66,41 @@ def _run(made: layers.Plan, one: Try, decoys: attacks.Decoys, folder: Path) -> o
     victims = [_victim(dumpable=one.daemon_is_dumpable) for _ in range(2)]
     aimed = replace(decoys, victim=victims[0], sigio_victim=victims[1])
     plan_ = made if one.abi is None else replace(made, landlock_abi=min(one.abi, made.landlock_abi))
-    daemon = os.getpid()
     report_end, child_end = os.pipe()
+    gate, gate_key = os.pipe()
     path = folder / "run" / os.urandom(8).hex()
-    with scenarios.runtime(one.scenario, path) as started:
-        child = os.fork()
-        if child == 0:
-            _be_worker(plan_, one, aimed, path, child_end, daemon)
-        os.close(child_end)
-        started()
+    child = os.fork()
+    if child == 0:
+        os.close(gate_key)
+        os.read(gate, 1)
+        _be_worker(plan_, one, aimed, path, (child_end, gate))
+    for end in (child_end, gate):
+        os.close(end)
+    with scenarios.runtime(one.scenario, path, for_others=made.uids is not None) as serve:
+        os.write(gate_key, b"g")
+        serve()
         answer = _read_all(report_end)
+        kernel = read_kernel(child)  # as the daemon of this place sees it
+        os.close(gate_key)
         _, status = os.waitpid(child, 0)
     sigio_alive = os.waitpid(victims[1], os.WNOHANG)[0] == 0
     for victim in victims[: 1 + sigio_alive]:
         os.kill(victim, signal.SIGKILL)
         os.waitpid(victim, 0)
     heard = json.loads(answer) if answer else {}
-    return heard | {"ended": os.waitstatus_to_exitcode(status), "sigio_victim_lives": sigio_alive}
+    seen = {"kernel": kernel and asdict(kernel)}
+    return heard | seen | {"ended": os.waitstatus_to_exitcode(status), "sigio_victim_lives": sigio_alive}
 
 
-def _be_worker(
-    made: layers.Plan, one: Try, decoys: attacks.Decoys, path: Path, report_end: int, daemon: int
-) -> NoReturn:
+def _be_worker(made: layers.Plan, one: Try, decoys: attacks.Decoys, path: Path, kept: tuple[int, int]) -> NoReturn:
+    daemon = os.getppid()
+    report_end, gate = kept
     code = 1
     try:
         without = frozenset(layers.Layer(name) for name in one.without if name in set(layers.Layer))
         if "descriptors" not in one.without:
-            confine.take_descriptors(2, [report_end])
-            report_end = confine.FIRST_KEPT_FD
+            confine.take_descriptors(2, kept)
+            report_end, gate = confine.FIRST_KEPT_FD, confine.FIRST_KEPT_FD + 1
         limits = _LIMITS if "limits" not in one.without else _LIMITS.model_copy(update={"memory_bytes": 2**33})
         os.environ.clear()
         confine.confine(limits)
@@ -108,6 +117,8 @@ def _be_worker(
         heard = scenarios.ALL[one.scenario](decoys, path, seal)
         state = {"namespaces": sorted(applied.namespaces), "own_uid": applied.own_uid, "abi": applied.landlock_abi}
         os.write(report_end, json.dumps({"applied": state, "heard": heard}).encode())
+        os.close(report_end)
+        os.read(gate, 1)
         code = 0
     except BaseException as error:
         os.write(report_end, json.dumps({"error": repr(error), "errno": getattr(error, "errno", None)}).encode())
@@ -139,7 +150,7 @@ def _read_all(descriptor: int) -> bytes:
 
 @contextlib.contextmanager
 def _decoys() -> Iterator[tuple[attacks.Decoys, Path]]:
-    folder = Path(tempfile.mkdtemp(prefix="lineup-"))
+    folder = Path(tempfile.mkdtemp(prefix="isolation-"))
     for name, mode in (("state", 0o700), ("apps/own", 0o755), ("apps/sibling", 0o755), ("open", 0o777), ("run", 0o755)):
         (folder / name).mkdir(parents=True)
         (folder / name).chmod(mode)
@@ -166,10 +177,23 @@ def _decoys() -> Iterator[tuple[attacks.Decoys, Path]]:
             with contextlib.suppress(OSError):
                 one.listen(64)
         leaked_fd = os.dup2(os.open(leaked, os.O_RDONLY), 40)
-        ports = [one.getsockname()[1] for one in (tcp, tcp6, udp)]
-        texts = (str(store), str(folder / "apps"), str(sibling), str(folder / "open"))
-        doors = (str(folder / "open/door"), str(folder / "open/datagrams"), f"lineup-decoy-{os.getpid()}")
-        yield attacks.Decoys(*texts, *doors, *ports, 0, 0, leaked_fd), folder
+        tcp_port, tcp6_port, udp_port = (one.getsockname()[1] for one in (tcp, tcp6, udp))
+        made = attacks.Decoys(
+            store=str(store),
+            apps=str(folder / "apps"),
+            sibling_file=str(sibling),
+            open_folder=str(folder / "open"),
+            door=str(folder / "open/door"),
+            datagram_door=str(folder / "open/datagrams"),
+            abstract=f"lineup-decoy-{os.getpid()}",
+            tcp_port=tcp_port,
+            tcp6_port=tcp6_port,
+            udp_port=udp_port,
+            victim=0,
+            sigio_victim=0,
+            leaked_fd=leaked_fd,
+        )
+        yield made, folder
     shutil.rmtree(folder)
 
 

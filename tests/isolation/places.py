@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from miniapp_worker import bpf, namespaces, prctl, seccomp
+from miniapp_worker import bpf, namespaces, prctl, privileges, seccomp
 from miniapp_worker.bpf import ALLOW, Rule, refuse
 from tests.isolation.attacks import NUMBERS
 
@@ -49,7 +49,7 @@ def _become_ordinary() -> None:
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
-    namespaces.set_dumpable(dumpable=True)  # as any program that such a user starts
+    privileges.set_dumpable(dumpable=True)  # as any program that such a user starts
 
 
 def _open_the_way(needed: tuple[Path, ...]) -> None:
@@ -77,5 +77,3 @@ def _become_contained() -> None:
     machine = platform.machine()
     code, own_pid = bpf.assemble(rules, ALLOW, audit_arch=seccomp._AUDIT_ARCH[machine], kill_from=None)
     seccomp.install(seccomp.Filter(code, own_pid))
-
-

@@ -28,7 +28,7 @@ from tests.store.bench import Bench, a_bench, admit_call, complete_call, note, r
 
 NOT_ALLOWED: Final = 77
 PAGE: Final = 4096
-MOST: Final = 40
+MOST: Final = 28
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
 
