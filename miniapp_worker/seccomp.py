@@ -32,11 +32,11 @@ _X32_BIT: Final = 0x40000000
 _ALLOWED: Final = """
 read write readv writev pread64 pwrite64 preadv pwritev close lseek stat fstat lstat newfstatat statx access faccessat
 faccessat2 readlink readlinkat getdents64 getcwd chdir fchdir fadvise64
-mmap munmap mprotect mremap madvise brk futex set_robust_list get_robust_list rseq membarrier set_tid_address
+mmap munmap mprotect mremap madvise brk futex set_robust_list rseq membarrier set_tid_address
 restart_syscall exit exit_group getpid gettid getppid getuid geteuid getgid getegid getresuid getresgid getgroups
 getpgrp uname sysinfo times getrusage getrlimit clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time
 poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
-pipe pipe2 timerfd_create timerfd_settime timerfd_gettime dup dup2 dup3 getsockname getpeername getsockopt shutdown
+pipe pipe2 timerfd_create timerfd_settime timerfd_gettime dup dup2 dup3 getsockname getpeername shutdown
 rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigsuspend rt_sigtimedwait sigaltstack alarm setitimer
 getitimer sched_yield getcpu getrandom sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min
 """
@@ -71,6 +71,9 @@ _FCNTL_COMMANDS: Final = (0, 1, 2, 3, 5, 6, 7, 1030, 1032)
 _IOCTL_REQUESTS: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX. Not FIOASYNC, FIOSETOWN, TIOCSTI."""
 _PRCTL_NAMES: Final = (15, 16)
+_SOL_SOCKET: Final = 1
+_SOCKET_OPTIONS: Final = (3, 4, 7, 8, 17, 38, 39)
+"""SO_TYPE, ERROR, SNDBUF, RCVBUF, PEERCRED, PROTOCOL, DOMAIN. Not SO_PEERPIDFD, a handle on the daemon."""
 
 _AF_UNIX: Final = 1
 _STREAM: Final = (0x1, 0x801, 0x80001, 0x80801)
@@ -190,6 +193,7 @@ def _rules() -> dict[str, Rule]:
         "ioctl": only(OneOf(1, _IOCTL_REQUESTS), otherwise=errno.EPERM),
         "sendto": only(ordinary_flags, *null(4), otherwise=errno.EPERM),
         "recvfrom": only(ordinary_flags, otherwise=errno.EPERM),
+        "getsockopt": only(OneOf(1, (_SOL_SOCKET,)), OneOf(2, _SOCKET_OPTIONS), otherwise=errno.ENOPROTOOPT),
         "socketpair": only(*unix_stream, otherwise=errno.EPERM),
         "socket": only(*unix_stream, otherwise=errno.EACCES),
         "connect": ALLOW,

@@ -1,138 +1,55 @@
-"""Starts every part in order, recovers, serves, and stops in reverse. The one place where the parts meet.
+"""The entry of the daemon: takes the folder, checks the isolation, and only then loads and runs the rest.
 
 Order (design section 9): lock, isolation, apps, store, actors, recovery, and only then the doors.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import queue
-import signal
 import sys
-import threading
-import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-import psutil
-
-from runtime_actors import log, registry
-from runtime_actors.actor import Beat, Care, Ref, RuntimeActor, SetAside
-from runtime_actors.channel.actor import ChannelActor
-from runtime_actors.channel.descriptors import raise_fd_limit
-from runtime_actors.channel.door import Door, SocketLimits
-from runtime_actors.channel.socket import SocketThread
-from runtime_actors.commands import agents, apps, follow_ups, recovery
-from runtime_actors.commands import calls as call_commands
-from runtime_actors.commands.upkeep import set_aside
-from runtime_actors.contract.rejection import Rejection
-from runtime_actors.errors import DaemonRunning, GaveUp, IsolationTooWeak, RuntimeActorsError, StoreUnusable
-from runtime_actors.gateway.actor import GatewayActor
-from runtime_actors.gateway.control import Control
-from runtime_actors.gateway.tcp import TcpDoor
-from runtime_actors.orchestrator.actor import OrchestratorActor
-from runtime_actors.outbox.actor import OutboxActor
-from runtime_actors.records.transaction import Settings
-from runtime_actors.router.actor import RouterActor
-from runtime_actors.rules.inventory import Inventory
-from runtime_actors.store import files
-from runtime_actors.store.actor import StoreActor, StoreParts
-from runtime_actors.store.client import Store
-from runtime_actors.store.failpoints import Failpoints
-from runtime_actors.store.messages import Copy, ExportAudit, Upkeep
-from runtime_actors.store.opening import OpenStore, open_store
-from runtime_actors.supervisor import messages as supervisor
-from runtime_actors.supervisor.actor import ZYGOTE, SupervisorActor
-from runtime_actors.supervisor.exits import ExitWatcher
+from runtime_actors import log, state_folder
+from runtime_actors.errors import ExitCode, IsolationTooWeak, RuntimeActorsError
 from runtime_actors.supervisor.isolation import Level, meets
-from runtime_actors.supervisor.log_files import LogFolder
-from runtime_actors.supervisor.logs import LogCapture
-from runtime_actors.supervisor.process import reap_strangers
-from runtime_actors.supervisor.zygote import ZygoteProcess
-from runtime_actors.system import RandomIds, SystemClock
-from runtime_actors.timers import TimerThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from runtime_actors.config import RuntimeConfig
-    from runtime_actors.contract.base import JsonObject
-    from runtime_actors.rules.inventory import Catalogue
-    from runtime_actors.supervisor.process import ExitStatus
-
-logger = logging.getLogger(__name__)
-
-STOPPED, DAEMON_RUNNING, ISOLATION, STORE, GAVE_UP = 0, 3, 4, 5, 6
-"""Exit codes; 2 is the command line's."""
-
-_MIN_DESCRIPTORS: Final = 256
-_RECOVER_WITHIN_S: Final = 120.0
-_ZYGOTE_STARTS: Final = 20
-"""Within `_ZYGOTE_PERIOD_S`; one more and the daemon ends."""
-_ZYGOTE_PERIOD_S: Final = 30.0
-_STUCK_S: Final = 30.0
-_LOOK_S: Final = 5.0
-_STOP_S: Final = 3.0
-_SWITCH_INTERVAL_S: Final = 0.0002
-"""One busy thread would make each hand-over between actors wait for 5 ms otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The main thread shall end the daemon."""
-
-    code: int
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _StartZygote:
-    """The main thread shall start the zygote: it lives as long as the thread that started it."""
-
-
-@dataclass(slots=True)
-class _Main:
-    """What the main thread is told."""
-
-    queue: queue.SimpleQueue[_End | _StartZygote] = field(default_factory=queue.SimpleQueue)
-
-    def end(self, code: int, why: str = "") -> None:
-        """End the daemon. From any thread, also from a signal handler: SimpleQueue is reentrant."""
-        self.queue.put(_End(code, why))
 
 
 def run(config: RuntimeConfig) -> int:
     """Run a daemon on this thread, which must be the main one, until it is told to stop.
 
-    Prints `ready SOCKET` on stdout once it serves. Exit codes: 0 stopped, 3 another daemon holds the folder, 4
-    isolation below the minimum, 5 store unusable, 6 gave up restarting itself.
+    Prints `ready SOCKET` on stdout once it serves. Exit codes: 0 stopped, 2 a path too long for a socket, 3 another
+    daemon holds the folder, 4 isolation below the minimum, 5 store unusable, 6 gave up restarting itself.
     """
     log.set_up(config.log_format)
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
-        files.prepare(config.state)
-        lock = files.lock(config.state)
+        state_folder.prepare(config.state)
+        lock = state_folder.lock(config.state)
         try:
-            # Before a worker's door makes it on the way to a folder of its own, with whatever mode parents get.
-            files.prepare(config.run_folder)
             _check_isolation(config)
-            return _Daemon(config).run()
+            return _serve(config)
         finally:
             os.close(lock)
-    except DaemonRunning as error:
-        return _explain(DAEMON_RUNNING, error)
-    except IsolationTooWeak as error:
-        return _explain(ISOLATION, error)
-    except StoreUnusable as error:
-        return _explain(STORE, error)
-    except OSError as error:
-        return _explain(STORE, error)
     except RuntimeActorsError as error:
-        return _explain(GAVE_UP, error)
+        return _explain(error.exit_code, error)
+    except OSError as error:
+        return _explain(ExitCode.STORE, error)
 
 
-def _explain(code: int, error: Exception) -> int:
+def _serve(config: RuntimeConfig) -> int:
+    # Loads every actor, which takes longer than to refuse a second daemon should take.
+    from runtime_actors.channel.door import PathTooLong  # noqa: PLC0415
+    from runtime_actors.daemon import Daemon  # noqa: PLC0415
+
+    try:
+        return Daemon(config).run()
+    except PathTooLong as error:
+        return _explain(ExitCode.USAGE, error)
+
+
+def _explain(code: ExitCode, error: Exception) -> int:
     sys.stderr.write(f"lineup: {error}\n")
     return code
 
@@ -143,382 +60,3 @@ def _check_isolation(config: RuntimeConfig) -> None:
             f"isolation '{config.min_isolation}' cannot be had: this version confines workers at level 'process' only"
         )
         raise IsolationTooWeak(detail)
-
-
-class _Daemon:
-    """The parts of one daemon."""
-
-    def __init__(self, config: RuntimeConfig) -> None:
-        self.config = config
-        self.main = _Main()
-        self.clock, self.ids = SystemClock(), RandomIds()
-        self.refs = {name: Ref(name) for name in _ORDER}
-        self.actors: dict[str, RuntimeActor] = {}
-        self.beats: dict[str, float] = {}
-        self.started_s = time.monotonic()
-        self.stopping = False
-        self.zygote_starts: list[float] = []
-        if raise_fd_limit() < _MIN_DESCRIPTORS:
-            detail = f"fewer than {_MIN_DESCRIPTORS} file descriptors are allowed; raise the limit (`ulimit -n`)"
-            raise GaveUp(detail)
-        self.timers = TimerThread(self._crashed)
-        self.sockets = SocketThread(
-            on_crash=lambda: self.main.end(GAVE_UP, "the socket thread failed"),
-            limits=SocketLimits(backlog=config.bounds.mailbox),
-        )
-        self.logs = LogCapture(LogFolder(config.state / "logs"))
-        self.zygote = ZygoteProcess()
-        self.watcher = ExitWatcher(self._exited)
-        self.tcp = TcpDoor(config.state, config.run_folder / "agent.sock", config.listen)
-
-    # --- from start to stop ---
-
-    def run(self) -> int:
-        catalogue, refused = registry.load(self.config.apps)
-        for error in refused:
-            logger.warning("an app was left out: %s", error)
-        opened = open_store(self.config.state, self.config.durability, self.clock)
-        self.timers.start()
-        self.logs.start()
-        self.watcher.start()
-        self._start_zygote()
-        self.sockets.start()
-        store = Store(self.refs["store"])
-        self._start_store(opened, catalogue)
-        inventory = self._recover(store)
-        self._start_actors(store, catalogue, inventory)
-        self._recover_calls(store)
-        self._open_doors()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.main.end(STOPPED))
-        self.tcp.start(self._wait(store, agents.public_keys, None))
-        sys.stdout.write(f"ready {self.config.run_folder / 'agent.sock'}\n")
-        sys.stdout.flush()
-        logger.info("serving", extra={"state": self.config.state, "apps": len(catalogue.apps)})
-        code = self._serve()
-        self._stop(code)
-        return code
-
-    def _serve(self) -> int:
-        """The main thread's loop: orders, and a look whether anybody is stuck."""
-        while True:
-            try:
-                order = self.main.queue.get(timeout=_LOOK_S)
-            except queue.Empty:
-                self._look()
-                continue
-            match order:
-                case _StartZygote():
-                    self._start_zygote()
-                case _End(code, why):
-                    if why:
-                        logger.error("the daemon ends: %s", why)
-                    return code
-
-    def _look(self) -> None:
-        now = time.monotonic()
-        for name, ref in self.refs.items():
-            if now - self.beats.setdefault(name, now) > _STUCK_S:
-                self.main.end(GAVE_UP, f"the {name} is stuck")
-            ref.tell(Beat(self._beat))
-        self.refs["store"].tell(Upkeep())
-        self.tcp.look()
-
-    def _beat(self, name: str) -> None:
-        self.beats[name] = time.monotonic()
-
-    def _stop(self, code: int) -> None:
-        """In reverse: no new peers, workers told to end, then the actors, the store last."""
-        self.stopping = True
-        self.tcp.stop()
-        for name in ("agent", "host", "control"):
-            self.sockets.close_door(name, keep_peers=True)
-        if code == STOPPED:
-            self.refs["supervisor"].tell(supervisor.StopAll())
-            workers = self.actors["supervisor"]
-            assert isinstance(workers, SupervisorActor)  # noqa: S101 - for the type checker
-            deadline = time.monotonic() + self.config.stop_grace_s + 0.5
-            while workers.worker_pids and time.monotonic() < deadline:
-                time.sleep(0.01)
-        self.timers.stop()
-        self.sockets.stop()
-        self.sockets.join(_STOP_S)
-        for name in reversed(_ORDER):
-            self.refs[name].stop(_STOP_S if code == STOPPED else 0.2)
-        self.watcher.stop(1.0)
-        self.logs.stop(1.0)
-        self.zygote.close()
-
-    # --- starting ---
-
-    def _start_zygote(self) -> None:
-        if self.stopping:
-            return
-        now = time.monotonic()
-        self.zygote_starts = [at for at in self.zygote_starts if now - at < _ZYGOTE_PERIOD_S] + [now]
-        if len(self.zygote_starts) > _ZYGOTE_STARTS:
-            self.main.end(GAVE_UP, f"the zygote ended {_ZYGOTE_STARTS} times; its log is in {self.config.state / 'logs'}")
-            return
-        log_fd = self.logs.open(ZYGOTE, f"{ZYGOTE}-{time.time_ns()}")
-        try:
-            self.zygote.start(log_fd)
-        finally:
-            os.close(log_fd)
-        self.watcher.watch(ZYGOTE, self.zygote)
-        threading.Thread(target=self._await_zygote, name="zygote-ready", daemon=True).start()
-
-    def _await_zygote(self) -> None:
-        try:
-            self.zygote.wait_ready()
-        except RuntimeActorsError:
-            return  # its end is told by the watcher, which has it started again
-        self.refs["supervisor"].tell(supervisor.ZygoteReady())
-
-    def _exited(self, key: str, status: ExitStatus) -> None:
-        self.refs["supervisor"].tell(supervisor.Exited(key, status))
-
-    def _start_store(self, opened: OpenStore, catalogue: Catalogue) -> None:
-        config = self.config
-        settings = Settings(
-            catalogue=catalogue,
-            bounds=config.bounds,
-            restart=config.restart,
-            cancel_grace_s=config.cancel_grace_s,
-            stop_grace_s=config.stop_grace_s,
-        )
-        refs = self.refs
-        listeners = {
-            follow_ups.Deliver: refs["channel"],
-            follow_ups.Settled: refs["channel"],
-            follow_ups.TellCallChanged: refs["channel"],
-            follow_ups.TellContext: refs["channel"],
-            follow_ups.Post: refs["outbox"],
-            follow_ups.InstanceWanted: refs["orchestrator"],
-            follow_ups.InstanceDone: refs["orchestrator"],
-            follow_ups.DueAt: refs["router"],
-            follow_ups.InventoryChanged: refs["router"],
-        }
-        parts = StoreParts(
-            sql=opened.sql,
-            chain=opened.chain,
-            side=opened.side,
-            ballast=opened.ballast,
-            identity=opened.identity,
-            settings=settings,
-            clock=self.clock,
-            ids=self.ids,
-            listeners=listeners,
-            failpoints=Failpoints(config.failpoints, self._fail),
-            unusable=lambda why: self.main.end(STORE, why),
-        )
-        refs["store"].fill(StoreActor.start(self._care(), parts))
-
-    def _recover(self, store: Store) -> Inventory:
-        """What must be known before the other actors start. Follow-ups of these commands wait for them."""
-        self._wait(store, recovery.retire_missing_apps, None)
-        inventory = self._wait(store, apps.current_inventory, None)
-        assert isinstance(inventory, Inventory)  # noqa: S101 - for the type checker
-        return inventory
-
-    def _recover_calls(self, store: Store) -> None:
-        found = self._wait(store, recovery.recover, None)
-        for key in found.interrupted:
-            store.run(recovery.recover_call, key, call_key=key)
-        while self._wait(store, call_commands.expire_due, None).ended:
-            pass
-
-    def _start_actors(self, store: Store, catalogue: Catalogue, inventory: Inventory) -> None:
-        config, refs, care, timers = self.config, self.refs, self._care(), self.timers
-        refs["channel"].fill(
-            ChannelActor.start(
-                care,
-                store=store,
-                sockets=self.sockets,
-                folder=config.run_folder / "w",
-                router=refs["router"],
-                supervisor=refs["supervisor"],
-                me=refs["channel"],
-                backlog=refs["channel"].backlog,
-                timers=timers,
-                clock=self.clock,
-                ping_s=config.ping_s,
-                start_timeout_s=config.start_timeout_s,
-                sweep_s=config.sweep_s,
-            )
-        )
-        refs["supervisor"].fill(
-            SupervisorActor.start(
-                care,
-                store=store,
-                zygote=self.zygote,
-                watcher=self.watcher,
-                logs=self.logs,
-                catalogue=catalogue,
-                channel=refs["channel"],
-                orchestrator=refs["orchestrator"],
-                me=refs["supervisor"],
-                timers=timers,
-                restart_zygote=lambda: self.main.queue.put(_StartZygote()),
-                reap_strangers=self._reap_strangers,
-                stop_grace_s=config.stop_grace_s,
-                sweep_s=config.sweep_s,
-            )
-        )
-        refs["outbox"].fill(
-            OutboxActor.start(
-                care, store=store, sockets=self.sockets, me=refs["outbox"], timers=timers, sweep_s=config.sweep_s
-            )
-        )
-        refs["orchestrator"].fill(
-            OrchestratorActor.start(
-                care,
-                store=store,
-                supervisor=refs["supervisor"],
-                me=refs["orchestrator"],
-                timers=timers,
-                live_processes=config.bounds.live_processes,
-                sweep_s=config.sweep_s,
-            )
-        )
-        refs["router"].fill(
-            RouterActor.start(
-                care,
-                store=store,
-                channel=refs["channel"],
-                supervisor=refs["supervisor"],
-                gateway=refs["gateway"],
-                me=refs["router"],
-                timers=timers,
-                clock=self.clock,
-                catalogue=catalogue,
-                inventory=inventory,
-                sweep_s=config.sweep_s,
-            )
-        )
-        refs["gateway"].fill(
-            GatewayActor.start(
-                care,
-                store=store,
-                store_backlog=refs["store"].backlog,
-                most_backlog=config.bounds.mailbox,
-                sockets=self.sockets,
-                router=refs["router"],
-                outbox=refs["outbox"],
-                me=refs["gateway"],
-                control=Control(store, refs["supervisor"], self),
-                clock=self.clock,
-                inventory=inventory,
-                relay_secret=self.tcp.secret,
-            )
-        )
-
-    def _open_doors(self) -> None:
-        gateway = self.refs["gateway"]
-        for name, most in (("agent", 512), ("host", 64), ("control", 64)):
-            path = self.config.run_folder / f"{name}.sock"
-            self.sockets.listen(Door(name, path, gateway, gateway.backlog, max_peers=most))
-
-    def _wait(self, store: Store, rule: Callable[..., Any], argument: object) -> Any:  # noqa: ANN401 - the rule's outcome
-        """Run a rule and wait for its outcome; only `boot` waits for the store."""
-        box: queue.SimpleQueue[object] = queue.SimpleQueue()
-        store.run(rule, argument, box.put)
-        outcome = box.get(timeout=_RECOVER_WITHIN_S)
-        if isinstance(outcome, Rejection):
-            detail = f"the store could not be brought in order: {outcome.detail}"
-            raise StoreUnusable(detail)
-        return outcome
-
-    # --- care ---
-
-    def _care(self) -> Care:
-        return Care(set_aside=self._set_aside, give_up=self._crashed, born=self._born)
-
-    def _born(self, actor: RuntimeActor) -> None:
-        self.actors[actor.name] = actor
-
-    def _crashed(self, name: str, error: BaseException) -> None:
-        self.main.end(GAVE_UP, f"{name} failed too often: {error!r}")
-
-    def _set_aside(self, aside: SetAside) -> None:
-        Store(self.refs["store"]).run(set_aside, aside)
-
-    def _reap_strangers(self, workers: frozenset[int]) -> None:
-        known = set(workers) | {pid for pid in (self.zygote.pid, self.tcp.pid) if pid is not None}
-        reap_strangers(known)
-
-    def _fail(self, action: str) -> None:
-        """A failpoint was passed."""
-        workers = self.actors.get("supervisor")
-        match action:
-            case "kill-daemon":
-                os.kill(os.getpid(), signal.SIGKILL)
-            case "kill-zygote" if self.zygote.pid is not None:
-                os.kill(self.zygote.pid, signal.SIGKILL)
-            case "kill-worker" if isinstance(workers, SupervisorActor):
-                for pid in workers.worker_pids:
-                    os.kill(pid, signal.SIGKILL)
-
-    # --- what the control door can reach (`gateway.control.Machinery`) ---
-
-    def status(self) -> JsonObject:
-        """Queues, restarts, latencies, memory."""
-        store = self.actors["store"]
-        assert isinstance(store, StoreActor)  # noqa: S101 - for the type checker
-        commits = sorted(store.commit_s)
-        process = psutil.Process()
-        return {
-            "pid": os.getpid(),
-            "uptime_s": round(time.monotonic() - self.started_s, 3),
-            "state": str(self.config.state),
-            "isolation": Level.PROCESS.value,
-            "durability": self.config.durability,
-            "queues": {name: ref.backlog() for name, ref in self.refs.items()},
-            "handled": {name: actor.handled for name, actor in self.actors.items()},
-            "restarts": {name: actor.rebuilt for name, actor in self.actors.items()},
-            "commit": {
-                "count": store.commits,
-                "commands": store.commands,
-                "median_ms": round(commits[len(commits) // 2] * 1000, 3) if commits else None,
-                "p99_ms": round(commits[len(commits) * 99 // 100] * 1000, 3) if commits else None,
-                "disk_full": store.full,
-            },
-            "memory": {"rss_bytes": process.memory_info().rss, "threads": process.num_threads()},
-            "endpoint": self.tcp.endpoint,
-        }
-
-    def rss_bytes(self, pid: int) -> int | None:
-        """Of one process; None if it is gone."""
-        try:
-            return int(psutil.Process(pid).memory_info().rss)
-        except psutil.Error:
-            return None
-
-    def log_tail(self, instance_id: str, lines: int) -> list[str]:
-        """The end of an instance's log, long lines cut."""
-        return [line[:1000] for line in self.logs.tail(instance_id, lines)]
-
-    def backup(self, path: str, done: Callable[[JsonObject | Rejection], None]) -> None:
-        """Copy the store on the store's own thread."""
-        self.refs["store"].tell(Copy(path, done))
-
-    def export_audit(self, path: str, keep: int, done: Callable[[JsonObject | Rejection], None]) -> None:
-        """Move old audit entries to a file, on the store's own thread."""
-        self.refs["store"].tell(ExportAudit(path, keep, done))
-
-    def shutdown(self) -> None:
-        """Stop the daemon cleanly."""
-        self.main.end(STOPPED)
-
-    def anchor(self) -> tuple[int, bytes]:
-        """Where the kept part of the audit chain begins."""
-        store = self.actors["store"]
-        assert isinstance(store, StoreActor)  # noqa: S101 - for the type checker
-        return store.anchor
-
-    def keys_changed(self, keys: dict[str, str]) -> None:
-        """An agent with a public key was added."""
-        self.tcp.allow(keys)
-
-
-_ORDER: Final = ("store", "channel", "supervisor", "outbox", "orchestrator", "router", "gateway")
-"""Who is started when. Stopped in reverse."""

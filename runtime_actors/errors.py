@@ -14,9 +14,25 @@ RuntimeActorsError
 
 from __future__ import annotations
 
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How the daemon ends."""
+
+    STOPPED = 0
+    USAGE = 2
+    DAEMON_RUNNING = 3
+    ISOLATION = 4
+    STORE = 5
+    GAVE_UP = 6
+
 
 class RuntimeActorsError(Exception):
     """Base of all that the runtime raises by itself."""
+
+    exit_code = ExitCode.GAVE_UP
+    """What the daemon ends with if nobody handles it."""
 
 
 class IllegalTransition(RuntimeActorsError):
@@ -38,13 +54,19 @@ class AppRefused(RuntimeActorsError):
 class DaemonRunning(RuntimeActorsError):
     """Another daemon holds the state folder."""
 
+    exit_code = ExitCode.DAEMON_RUNNING
+
 
 class IsolationTooWeak(RuntimeActorsError):
     """The demanded isolation cannot be had here."""
 
+    exit_code = ExitCode.ISOLATION
+
 
 class StoreUnusable(RuntimeActorsError):
     """The store cannot be opened, or what it holds cannot be trusted."""
+
+    exit_code = ExitCode.STORE
 
 
 class ZygoteLost(RuntimeActorsError):

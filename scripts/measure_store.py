@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from runtime_actors import state_folder
 from runtime_actors import registry
 from runtime_actors.client import DoorClient, door_of
 from runtime_actors.commands import calls, instances
@@ -100,7 +101,7 @@ def fill(state: Path, open_calls: int, finished: int, entries: int) -> None:
     """In a child that ends as if killed."""
     child = os.fork()
     if child == 0:
-        files.prepare(state)
+        state_folder.prepare(state)
         filler = Filler(open_store(state, "process", SystemClock()))
         filler.open_calls(open_calls)
         filler.finished_calls(finished, entries)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
+from runtime_actors import state_folder
 from runtime_actors.actor import Care, RuntimeActor, SetAside
 from runtime_actors.channel import messages as channel
 from runtime_actors.channel.actor import ChannelActor
@@ -190,7 +191,7 @@ class Rig:
         self.unusable: list[str] = []
         self.store = Store(self.boxes["store"])
         self.care = Care(set_aside=self._set_aside, give_up=self._give_up, born=lambda _: None)
-        files.prepare(state)
+        state_folder.prepare(state)
         opened = open_store(state, "process", self.clock)
         heads = _LISTENERS | dict(listeners or {})
         parts = StoreParts(

@@ -13,7 +13,7 @@ from runtime_actors.cli.listings import list_audit
 from runtime_actors.cli.options import json_option, options_stand_behind, stacked, state_option
 from runtime_actors.cli.show import say, show_json
 from runtime_actors.client import Refused
-from runtime_actors.contract.agent import Backup, Kill, Switch, VerifyAudit
+from runtime_actors.contract.agent import Backup, ExportAudit, Kill, Switch, VerifyAudit
 from runtime_actors.rules.text import neutral
 from runtime_actors.simulator.processes import signal_number
 
@@ -65,6 +65,24 @@ def audit_accept(state: Path) -> int:
     from runtime_actors.cli import folders  # noqa: PLC0415 - loads the store, which other commands do not need
 
     return folders.accept_lost_tail(state)
+
+
+@audit.command(name="export")
+@stacked(
+    click.argument("file", type=click.Path(path_type=Path, dir_okay=False)),
+    click.option("--keep", type=click.IntRange(1), required=True, help="So many of the newest entries stay."),
+    state_option,
+    json_option,
+)
+def audit_export(file: Path, keep: int, state: Path, as_json: bool) -> int:
+    """Move all but the newest entries to a file that does not exist yet; the chain goes on behind them."""
+    body = ExportAudit(path=str(file.absolute()), keep=keep)
+    data = order(state, "lineup.v1.control.export_audit", body, timeout_s=_LONG_S, repeat=False)
+    if as_json:
+        show_json(data)
+    else:
+        click.echo(f"{data.get('entries')} entries are in {neutral(str(file))}")
+    return DONE
 
 
 def _switch(state: Path, kind: Literal["app", "tool"], name: str, word: str) -> int:

@@ -181,8 +181,15 @@ def attach(tx: Transaction, attached: Attached) -> AttemptReady | AttemptOver:
         attempt_id=attempt.attempt_id,
         detail={"level": attached.level},
     )
+    for call in calls.open_of_instance(tx, instance.instance_id):
+        # An earlier process had it, and recovery has not come to it yet: this one must not be given it.
+        if call.fails_on_interruption and call.status is CallStatus.RUNNING:
+            interrupt(tx, call, counted=False)
+    still = rows.get(tx, instance.instance_id)
+    if still is None or still.state not in LIVE:
+        return AttemptOver(attached.attempt_id)  # that was its last call
     _owe_again(tx, instance.instance_id)
-    return AttemptReady(attempt.attempt_id, instance.instance_id, moved.state)
+    return AttemptReady(attempt.attempt_id, instance.instance_id, still.state)
 
 
 def _owe_again(tx: Transaction, instance_id: str) -> None:

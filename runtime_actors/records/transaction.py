@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from runtime_actors.contract import codec
@@ -14,6 +14,7 @@ from runtime_actors.rules.audit import AuditEntry, next_head
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping
+
     from runtime_actors.config import Bounds
     from runtime_actors.mailbox import Ids, Moment
     from runtime_actors.rules.flood import FloodMeter
@@ -105,7 +106,7 @@ def _plain(detail: JsonObject) -> JsonObject:
     }
 
 
-_spelled: tuple[datetime, str] = (datetime.min, "")
+_spelled: tuple[datetime, str] = (datetime.min.replace(tzinfo=UTC), "")
 """The latest one: a group of commands spells its moment many times."""
 
 

@@ -1,4 +1,4 @@
-"""The files of a state folder: the lock, the database, the side file of the audit chain, and the ballast.
+"""The files of a state folder: the database, the side file of the audit chain, and the ballast.
 
 The database is opened by SQLite alone: opening and closing it by hand would drop SQLite's locks (fcntl(2), "close").
 """
@@ -6,7 +6,6 @@ The database is opened by SQLite alone: opening and closing it by hand would dro
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import zlib
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from sqlite_utils import Database
 
-from runtime_actors.errors import DaemonRunning, StoreUnusable
+from runtime_actors.errors import StoreUnusable
 from runtime_actors.records.audit import anchor, chain_end
+from runtime_actors.state_folder import held
 from runtime_actors.store.faults import is_busy
 from runtime_actors.store.migrations import MIGRATIONS, migrate
 
@@ -28,7 +28,6 @@ DATABASE: Final = "store.db"
 WAL: Final = f"{DATABASE}-wal"
 SIDE_FILE: Final = "audit.head"
 BALLAST: Final = "ballast"
-LOCK: Final = "lock"
 BALLAST_BYTES: Final = 4 * 1024 * 1024
 _MARGIN_BYTES: Final = 1024 * 1024
 """What must be free beside the ballast, or the next transaction would give it up again."""
@@ -36,52 +35,6 @@ _SLOT: Final = 256
 _SYNCHRONOUS: Final = {"power": "full", "process": "normal"}
 _BUSY_S: Final = 0.2
 """Nobody else has business with the database; a second daemon is to be refused at once."""
-
-
-def prepare(state: Path) -> None:
-    """Make the state folder, for its owner alone."""
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    state.chmod(0o700)
-    for folder in (state / "run", state / "run" / "w"):
-        folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def lock(state: Path) -> int:
-    """Take the state folder for this process; the descriptor holds it until it is closed, whatever kills the process.
-
-    It is not inherited: a child would keep the lock alive.
-
-    Raises:
-        DaemonRunning: Another process has it.
-
-    """
-    path = state / LOCK
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise DaemonRunning(_held(state)) from None
-        if _leads_to(path, descriptor):
-            break
-        os.close(descriptor)  # it was removed before we had it: nobody else would see our lock
-    with contextlib.suppress(OSError):  # the pid is for people; the lock works on a full disk as well
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return descriptor
-
-
-def _held(state: Path) -> str:
-    return f"another daemon holds {state}; `lineup status` shows it, `lineup stop` ends it"
-
-
-def _leads_to(path: Path, descriptor: int) -> bool:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(found, os.fstat(descriptor))
 
 
 def open_database(state: Path, durability: str, migrations: Sequence[str] = MIGRATIONS) -> sqlite3.Connection:
@@ -107,7 +60,7 @@ def open_database(state: Path, durability: str, migrations: Sequence[str] = MIGR
     except BaseException as error:
         sql.close()
         if is_busy(error):
-            raise DaemonRunning(_held(state)) from None
+            raise held(state) from None
         raise
     return sql
 

@@ -14,6 +14,7 @@ import sqlite3
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from runtime_actors import state_folder
 from runtime_actors.contract import codec
 from runtime_actors.errors import StoreUnusable
 from runtime_actors.records.audit import chain_end
@@ -44,8 +45,8 @@ def restore(state: Path, source: Path) -> tuple[int, bytes]:
         StoreUnusable: The copy does not hold, or cannot be written; nothing was changed.
 
     """
-    files.prepare(state)
-    lock = files.lock(state)
+    state_folder.prepare(state)
+    lock = state_folder.lock(state)
     try:
         finish(state)
         verify(source)
@@ -149,7 +150,7 @@ def accept_lost_tail(state: Path) -> tuple[int, int]:
     path = state / files.DATABASE
     if not path.is_file():
         raise StoreUnusable(f"there is no store in {state}")
-    lock = files.lock(state)
+    lock = state_folder.lock(state)
     try:
         finish(state)
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as sql:

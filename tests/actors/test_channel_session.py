@@ -88,11 +88,12 @@ def test_only_the_forked_process_may_connect(rig: Rig, worker: Worker) -> None:
     assert condemned(rig) == []
 
 
-def test_whoever_connects_before_the_fork_is_told_is_a_stranger(rig: Rig) -> None:
+@pytest.mark.parametrize("pid", [4242, 0])
+def test_whoever_connects_before_the_fork_is_told_is_a_stranger(rig: Rig, pid: int) -> None:
     a_channel(rig)
     worker = expected(rig, an_instance(rig), forked=False)
 
-    worker.connect(7)
+    worker.connect(7, pid=pid)
     worker.hello()
 
     assert rig.sockets.closed == [7]
@@ -489,6 +490,19 @@ def test_a_reconnect_before_the_old_end_was_seen_closes_the_old_connection(rig: 
     assert open_worker.hear()[0].body["request_id"] == request_id
 
 
+def test_each_break_of_the_connection_gets_its_own_time(rig: Rig, open_worker: Worker) -> None:
+    open_worker.disconnect()
+    open_worker.connect(2)
+    open_worker.hello(ready=True)
+    open_worker.disconnect()
+
+    rig.due(m.ReconnectDue)
+    assert condemned(rig) == []
+    rig.due(m.ReconnectDue)
+
+    assert condemned(rig) == ["connection_lost"]
+
+
 @pytest.mark.parametrize("reason", [CloseReason.SLOW_CONSUMER, CloseReason.PROTOCOL_ERROR])
 def test_a_worker_that_does_not_read_or_breaks_the_wire_is_ended(
     rig: Rig, open_worker: Worker, reason: CloseReason
@@ -556,7 +570,10 @@ def test_a_socket_that_somebody_holds_open_is_read_long_enough(rig: Rig, open_wo
     rig.tell("channel", m.ProcessGone(open_worker.attempt_id))
 
     rig.due(m.ReadLongEnough)
+    open_worker.say("tools.complete", {"call_id": "c1", "result": {"ok": True}})
     open_worker.disconnect(CloseReason.CLOSED)
+
+    assert rig.boxes["router"].of(m.Report) == []
 
     assert rig.boxes["router"].of(m.SessionOver) == [m.SessionOver(open_worker.attempt_id, ("c1",))]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runtime_actors.boot import GAVE_UP, STOPPED
+from runtime_actors.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 30.0
@@ -50,7 +50,7 @@ def finish(daemon: subprocess.Popen[str]) -> tuple[int, str]:
 def test_an_actor_that_fails_too_often_ends_the_daemon_with_6_and_leaves_no_process(state: Path) -> None:
     code, said = finish(start(state, "poison"))
 
-    assert code == GAVE_UP == 6
+    assert code == ExitCode.GAVE_UP == 6
     assert "router failed too often" in said
     assert [one for one in psutil.process_iter(["cmdline"]) if str(state) in " ".join(one.info["cmdline"] or ())] == []
 
@@ -58,7 +58,7 @@ def test_an_actor_that_fails_too_often_ends_the_daemon_with_6_and_leaves_no_proc
 def test_a_stuck_actor_ends_the_daemon_with_6(state: Path) -> None:
     code, said = finish(start(state, "stuck"))
 
-    assert code == GAVE_UP
+    assert code == ExitCode.GAVE_UP
     assert "the router is stuck" in said
 
 
@@ -70,7 +70,7 @@ def test_a_daemon_that_set_one_message_aside_serves_on_and_stops_cleanly(state: 
 
     code, _ = finish(daemon)
 
-    assert (ready.startswith("ready "), code) == (True, STOPPED)
+    assert (ready.startswith("ready "), code) == (True, ExitCode.STOPPED)
     with sqlite3.connect(state / "store.db") as sql:
         [(actor, error)] = sql.execute("select actor, error from set_aside").fetchall()
     sql.close()

@@ -169,6 +169,22 @@ def test_attaching_again_starts_over_with_the_new_conversations(rig: Rig) -> Non
 
 
 @pytest.mark.usefixtures("outbox")
+def test_attaching_again_as_another_agent_ends_what_the_first_one_gets(rig: Rig) -> None:
+    ear = attach(rig, 1)
+
+    rig.tell("outbox", m.Attach(1, "other", None))
+    post(rig, 2)
+    post(rig, 1, agent_id="other", conversation_id="elsewhere")
+
+    assert [one.body["number"] for one in ear.hear()] == [1]
+    assert [agent_id for agent_id, _ in rig.rows("select agent_id, number from outbox order by agent_id")] == [
+        "local",
+        "local",
+        "other",
+    ]
+
+
+@pytest.mark.usefixtures("outbox")
 def test_a_page_of_an_earlier_attachment_of_the_peer_is_not_sent(rig: Rig) -> None:
     post(rig, conversation_id="a")
     rig.hold("store")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import runtime_actors.boot  # noqa: F401 - loads every command
+import runtime_actors.daemon  # noqa: F401 - loads every command
 from runtime_actors.commands.command import COMMANDS
 from tests import checker
 from tests.e2e.agent import Agent, History

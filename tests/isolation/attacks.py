@@ -206,6 +206,12 @@ def _pass_descriptor(_: Decoys) -> None:
         socket.send_fds(one, [b"!"], [0])
 
 
+def _handle_on_peer(_: Decoys) -> None:
+    one, other = socket.socketpair()
+    with closing(one), closing(other):
+        _close(one.getsockopt(socket.SOL_SOCKET, 77))  # SO_PEERPIDFD
+
+
 def _prctl(option: int, value: int) -> Attack:
     return lambda _: syscall("prctl", option, value, 0, 0, 0)
 
@@ -236,6 +242,7 @@ ALL: Final[dict[str, Attack]] = {
     "read_sibling": lambda decoys: _read(decoys.sibling_file),
     "link_store": _link,
     "write_file": lambda decoys: _write_new(decoys.open_folder),
+    "write_own_app": lambda decoys: _write_new(f"{decoys.apps}/own"),
     "write_shared_memory": lambda _: _write_new("/dev/shm"),  # noqa: S108 - that is the target
     "make_folder": lambda decoys: os.mkdir(f"{decoys.open_folder}/made-{os.getpid()}"),
     "change_mode": lambda decoys: os.chmod(decoys.store, 0o600),
@@ -258,6 +265,7 @@ ALL: Final[dict[str, Attack]] = {
     "raw_packets": lambda _: _socket(socket.AF_PACKET, socket.SOCK_RAW),
     "out_of_band": _out_of_band,
     "pass_descriptor": _pass_descriptor,
+    "handle_on_peer": _handle_on_peer,
     "trace": _trace_victim,
     "read_memory": _read_memory,
     "signal_by_pidfd": _pidfd_signal,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import importlib
 import mmap
@@ -163,6 +164,14 @@ def foreign(_: attacks.Decoys, __: Path, seal: Seal) -> object:
     return attacks.raw(x32_getpid)
 
 
+def tied(_: attacks.Decoys, __: Path, seal: Seal) -> object:
+    """The signal that the kernel sends when the daemon dies; a filter would not let it be asked for."""
+    seal()
+    number = ctypes.c_int()
+    attacks.syscall("prctl", 2, ctypes.addressof(number), 0, 0, 0)  # PR_GET_PDEATHSIG
+    return number.value
+
+
 def every_thread(decoys: attacks.Decoys, _: Path, seal: Seal) -> object:
     """Whether a thread that existed before the seal is bound by it."""
     asked, answered = threading.Event(), []
@@ -190,6 +199,7 @@ ALL: Final[dict[str, Callable[[attacks.Decoys, Path, Seal], object]]] = {
     "bombs": bombs,
     "foreign": foreign,
     "every_thread": every_thread,
+    "tied": tied,
 }
 
 

@@ -14,11 +14,12 @@ ONLY_HIDDEN = {"stat_store"}
 """Looking up a path needs no opening: only a root of one's own hides what there is."""
 
 EXPECTED = {
-    "EACCES": "read_store list_apps read_sibling link_store write_file write_shared_memory make_folder change_mode "
-    "change_times change_attribute open_path connect_door connect_abstract listen_abstract tcp tcp6 multipath_tcp "
+    "EACCES": "read_store list_apps read_sibling link_store write_file write_own_app write_shared_memory make_folder "
+    "change_mode change_times change_attribute open_path connect_door connect_abstract listen_abstract tcp tcp6 multipath_tcp "
     "tcp_fast_open tcp_listen udp netlink vsock raw_packets proc_environ proc_memory proc_descriptors proc_command "
     "proc_root proc_list proc_unix own_environment",
     "EBADF": "leaked_descriptor",
+    "ENOPROTOOPT": "handle_on_peer",
     "EPERM": "datagram_to_path out_of_band trace read_memory signal_victim signal_parent signal_group kill_by_io "
     "limits_of_victim fork exec io_uring bpf outlive_daemon show_memory more_filters mount new_network "
     "new_user_namespace",
@@ -134,6 +135,17 @@ def test_without_namespaces_a_worker_learns_which_files_there_are(place: Place) 
     assert "stat_store" in opened(place, "sealed")
 
 
+def test_a_root_of_its_own_is_read_only_and_holds_nothing_else(place: Place) -> None:
+    if place.report["plan"]["way"] is None:
+        pytest.skip("namespaces are not to be had in this place")
+    got = place.heard("only namespaces")
+
+    assert got["write_own_app"] == "EROFS"
+    hidden = ("read_store", "stat_store", "read_sibling", "connect_door", "proc_list", "write_shared_memory")
+    assert {got[attack] for attack in hidden} == {"ENOENT"}
+    assert {got[attack] for attack in ("tcp", "udp", "multipath_tcp")} == {"ENETUNREACH"}
+
+
 def test_without_limits_the_heap_grows(place: Place) -> None:
     assert place.heard("bombs without limits")["heap"] > 256
 
@@ -142,6 +154,10 @@ def test_a_uid_of_its_own_keeps_a_worker_from_what_is_the_daemons(at_root: Place
     kept, not_kept = opened(at_root, "only uid"), opened(at_root, "only capabilities")
 
     assert {"read_store", "signal_victim", "limits_of_victim"} <= not_kept - kept
+
+
+def test_a_change_of_uid_does_not_untie_a_worker_from_its_daemon(place: Place) -> None:
+    assert place.heard("tied") == 9
 
 
 def test_without_dropping_capabilities_root_mounts_and_traces(at_root: Place) -> None:

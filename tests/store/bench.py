@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from runtime_actors import state_folder
 from runtime_actors.actor import Care
 from runtime_actors.commands import calls, follow_ups, instances
 from runtime_actors.config import Bounds, Failpoint
@@ -114,7 +115,7 @@ def a_bench(
     act: Callable[[str], None] = lambda _action: None,
 ) -> Iterator[Bench]:
     """Open the folder as `boot` does, without a lock and threads, and close it as a stopped actor does."""
-    files.prepare(state)
+    state_folder.prepare(state)
     clock = HandClock()
     opened = open_store(state, durability, clock)
     if side is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from runtime_actors import state_folder
 from runtime_actors.client import DoorClient, Refused, door_of
 from runtime_actors.errors import DaemonRunning, StoreUnusable
 from runtime_actors.records.audit import walk_rows
@@ -236,7 +237,7 @@ def test_a_copy_that_does_not_hold_is_refused_and_nothing_is_changed(copy: Path,
     with pytest.raises(StoreUnusable):
         backup.restore(state, copy)
 
-    assert sorted({path.name for path in state.iterdir()} - {files.LOCK}) == before
+    assert sorted({path.name for path in state.iterdir()} - {state_folder.LOCK}) == before
     with a_bench(state) as bench:
         assert bench.walked() == bench.end() == end
 
@@ -244,7 +245,7 @@ def test_a_copy_that_does_not_hold_is_refused_and_nothing_is_changed(copy: Path,
 def test_a_folder_that_a_daemon_holds_is_not_restored_into(copy: Path, tmp_path: Path) -> None:
     with a_bench(tmp_path / "s"):
         pass
-    held = files.lock(tmp_path / "s")
+    held = state_folder.lock(tmp_path / "s")
     try:
         with pytest.raises(DaemonRunning):
             backup.restore(tmp_path / "s", copy)

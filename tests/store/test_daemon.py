@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime_actors import state_folder
 from runtime_actors.client import ClientError
 from runtime_actors.errors import DaemonRunning
 from runtime_actors.store import files
@@ -31,7 +32,7 @@ def daemon() -> Iterator[Daemon]:
 
 def hashes(state: Path) -> dict[str, str]:
     """Of every file of the store. Read while nobody writes."""
-    names = (DATABASE, files.WAL, files.SIDE_FILE, files.LOCK)
+    names = (DATABASE, files.WAL, files.SIDE_FILE, state_folder.LOCK)
     # In another process: the daemon is one, so nothing here holds SQLite's locks.
     return {name: hashlib.sha256((state / name).read_bytes()).hexdigest() for name in names}
 
@@ -39,7 +40,7 @@ def hashes(state: Path) -> dict[str, str]:
 def test_a_second_daemon_is_refused_at_once_and_touches_nothing(daemon: Daemon) -> None:
     daemon.start("--sweep=60")
     before = hashes(daemon.state)
-    python = [sys.executable, "-X", "importtime", "-c", "import runtime_actors.boot"]
+    python = [sys.executable, "-c", "import runtime_actors.boot, runtime_actors.cli"]
     begun = time.monotonic()
     subprocess.run(python, cwd=ROOT, check=True, capture_output=True)
     imports_s = time.monotonic() - begun
@@ -58,7 +59,7 @@ def test_a_second_daemon_is_refused_at_once_and_touches_nothing(daemon: Daemon) 
 
 def test_a_second_daemon_is_refused_even_if_the_lock_file_was_removed(daemon: Daemon) -> None:
     daemon.start()
-    (daemon.state / files.LOCK).unlink()
+    (daemon.state / state_folder.LOCK).unlink()
 
     command = [sys.executable, "-m", "runtime_actors", "run", f"--state={daemon.state}"]
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
@@ -69,12 +70,12 @@ def test_a_second_daemon_is_refused_even_if_the_lock_file_was_removed(daemon: Da
 
 def test_the_lock_is_free_once_the_daemon_is_killed_though_its_children_live(daemon: Daemon) -> None:
     daemon.start()
-    held = [str(daemon.state / name) for name in (files.LOCK, DATABASE, files.WAL, files.SIDE_FILE)]
+    held = [str(daemon.state / name) for name in (state_folder.LOCK, DATABASE, files.WAL, files.SIDE_FILE)]
     wait_until("the zygote", daemon.family)
     inherited = [(child.pid, target) for child in daemon.family() for target in _targets(child.pid) if target in held]
 
     daemon.kill()
-    os.close(files.lock(daemon.state))
+    os.close(state_folder.lock(daemon.state))
 
     assert inherited == []
 
@@ -91,11 +92,11 @@ def _targets(pid: int) -> list[str]:
 def test_a_stopped_daemon_leaves_the_lock_and_one_file(daemon: Daemon) -> None:
     daemon.start()
     with pytest.raises(DaemonRunning):
-        files.lock(daemon.state)
+        state_folder.lock(daemon.state)
 
     assert daemon.terminate() == 0
 
-    os.close(files.lock(daemon.state))
+    os.close(state_folder.lock(daemon.state))
     assert not (daemon.state / files.WAL).exists()
 
 

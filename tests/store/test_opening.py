@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
+from runtime_actors import state_folder
 from runtime_actors.errors import DaemonRunning, StoreUnusable
 from runtime_actors.rules.audit import GENESIS
 from runtime_actors.store import files
@@ -299,7 +300,7 @@ def test_nothing_is_accepted_while_a_daemon_runs_or_where_no_store_is(tmp_path: 
     with pytest.raises(StoreUnusable):
         accept_lost_tail(tmp_path)
     filled(tmp_path)
-    held = files.lock(tmp_path)
+    held = state_folder.lock(tmp_path)
     try:
         with pytest.raises(DaemonRunning):
             accept_lost_tail(tmp_path)

@@ -1,0 +1,60 @@
+"""The folder of one daemon, and the lock that makes it one. Loads next to nothing, so that refusing is quick."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from runtime_actors.errors import DaemonRunning
+
+LOCK: Final = "lock"
+
+
+def prepare(state: Path) -> None:
+    """Make the state folder, for its owner alone."""
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state.chmod(0o700)
+    for folder in (state / "run", state / "run" / "w"):
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def lock(state: Path) -> int:
+    """Take the state folder for this process; the descriptor holds it until it is closed, whatever kills the process.
+
+    It is not inherited: a child would keep the lock alive.
+
+    Raises:
+        DaemonRunning: Another process has it.
+
+    """
+    path = state / LOCK
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise held(state) from None
+        if _leads_to(path, descriptor):
+            break
+        os.close(descriptor)  # it was removed before we had it: nobody else would see our lock
+    with contextlib.suppress(OSError):  # the pid is for people; the lock works on a full disk as well
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def held(state: Path) -> DaemonRunning:
+    """What whoever comes second is told."""
+    return DaemonRunning(f"another daemon holds {state}; `lineup status` shows it, `lineup stop` ends it")
+
+
+def _leads_to(path: Path, descriptor: int) -> bool:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(found, os.fstat(descriptor))
