@@ -94,9 +94,15 @@ def _connect() -> None:
 
 
 def _fork() -> None:
-    child = os.fork()
+    # Not os.fork, which prepares a child with an interpreter at some expense, before the kernel refuses.
+    child: int = _libc.syscall(
+        ctypes.c_long(_numbers["clone"]), *(ctypes.c_long(one) for one in (signal.SIGCHLD, 0, 0, 0, 0))
+    )
     if child == 0:
         os._exit(0)
+    if child < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
     os.waitpid(child, 0)
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from miniapp_worker import landlock, namespaces, prctl, privileges, readable, seccomp
+from miniapp_worker import landlock, namespaces, privileges, readable, seccomp
 
 
 class Layer(StrEnum):
@@ -81,7 +81,7 @@ def confine(
 ) -> Applied:
     """Give up everything that connecting to `socket_path` and running the app beneath `app_folder` does not need.
 
-    After descriptors and the ordinary limits, before any thread. `uid` is one of the plan's range, None to keep the
+    After `confine.confine`, with its no_new_privs, and before any thread. `uid` is one of the plan's range, None to keep the
     daemon's. `stay_tied` asks the kernel again to kill this process with the daemon, and says whether it still lives.
 
     Raises:
@@ -103,7 +103,6 @@ def confine(
         _limit_threads(threads)
     if not stay_tied():  # a change of uid has cleared it
         raise DaemonGone
-    prctl.refuse_new_privileges()
     if Layer.DUMPABLE not in without:
         privileges.set_dumpable(dumpable=False)
     abi = 0

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -46,6 +48,9 @@ class SetAside:
     """Its class and ids, never its payload."""
     error: str
     call: CallKey | None
+    """The call it was about, by an agent's name for it ..."""
+    reported: tuple[str, str] | None = None
+    """... or by a MiniApp's: (instance_id, call_id)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +114,15 @@ class RuntimeActor(pykka.ThreadingActor):
             self.receive(message)
         except BaseException as second:
             logger.exception("a message was set aside", extra={"actor": self.name, "kind": type(message).__name__})
-            call = getattr(message, "call_key", None)
-            self._care.set_aside(SetAside(self.name, type(message).__name__, repr(second)[:500], call))
+            self._set_aside(message, second)
+
+    def _set_aside(self, message: object, error: BaseException) -> None:
+        by, call = getattr(message, "by", None), getattr(message, "call_key", None)
+        reported = None if by is None else (by.instance_id, by.call_id)
+        self._care.set_aside(SetAside(self.name, type(message).__name__, repr(error)[:500], call, reported))
+        answer = getattr(message, "answer", None)
+        if call is not None and answer is not None:  # an agent waits
+            answer(Rejection(code=RejectionCode.INTERNAL_ERROR, detail="the runtime failed on this; its log says how"))
 
 
 class Ref:

@@ -29,6 +29,7 @@ def run(config: RuntimeConfig) -> int:
         lock = state_folder.lock(config.state)
         try:
             _check_isolation(config)
+            state_folder.forget_workers(config.state)
             return _serve(config)
         finally:
             os.close(lock)

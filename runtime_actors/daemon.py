@@ -275,10 +275,10 @@ class Daemon:
 
     def _recover_calls(self, store: Store) -> None:
         found = self._wait(store, recovery.recover, None)
-        for key in found.interrupted:
-            store.run(recovery.recover_call, key, call_key=key)
         while self._wait(store, call_commands.expire_due, None).ended:
             pass
+        for key in found.interrupted:  # not waited for: whoever comes in by a door stands behind them
+            store.run(recovery.recover_call, key, call_key=key)
 
     def _start_actors(self, store: Store, catalogue: Catalogue, inventory: Inventory) -> None:
         config, refs, care, timers = self.config, self.refs, self._care(), self.timers

@@ -47,6 +47,13 @@ def lock(state: Path) -> int:
     return descriptor
 
 
+def forget_workers(state: Path) -> None:
+    """Remove the sockets of workers of a daemon that was killed: nobody binds their names again. Under the lock only."""
+    for path in (state / "run" / "w").iterdir():
+        if path.is_socket():
+            path.unlink(missing_ok=True)
+
+
 def held(state: Path) -> DaemonRunning:
     """What whoever comes second is told."""
     return DaemonRunning(f"another daemon holds {state}; `lineup status` shows it, `lineup stop` ends it")

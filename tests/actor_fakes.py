@@ -31,7 +31,6 @@ from runtime_actors.contract.session import CORE_CAPABILITIES, MiniAppContextMod
 from runtime_actors.mailbox import Mailbox
 from runtime_actors.records.transaction import Transaction
 from runtime_actors.router.actor import RouterActor
-from runtime_actors.store import files
 from runtime_actors.store.actor import StoreActor, StoreParts
 from runtime_actors.store.client import Store
 from runtime_actors.store.failpoints import Failpoints

@@ -348,18 +348,22 @@ class Wanted:
 
     wanted: tuple[str, ...]
     unwanted: tuple[tuple[str, str], ...]
+    running: frozenset[str]
+    """Instances that have a process."""
 
 
 def read_wanted(tx: Transaction, _nothing: object) -> Wanted:
     """What the rows say about who needs a process."""
-    wanted, unwanted = [], []
+    wanted, unwanted, running = [], [], set()
     for instance in rows.unfinished(tx):
         attempt = rows.running_attempt(tx, instance.instance_id)
+        if attempt is not None:
+            running.add(instance.instance_id)
         if instance.state is InstanceState.STARTING and attempt is None:
             wanted.append(instance.instance_id)
         elif instance.state is InstanceState.CLOSING and attempt is not None:
             unwanted.append((attempt.attempt_id, instance.end_reason or "closing"))
-    return Wanted(tuple(wanted), tuple(unwanted))
+    return Wanted(tuple(wanted), tuple(unwanted), frozenset(running))
 
 
 def read_running(tx: Transaction, _nothing: object) -> tuple[tuple[str, str], ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from runtime_actors.commands.calls import give_up_call
 from runtime_actors.commands.command import command
+from runtime_actors.records import calls
 
 if TYPE_CHECKING:
     from runtime_actors.records.transaction import Transaction
@@ -29,7 +30,11 @@ class Aside(Protocol):
 
     @property
     def call(self) -> CallKey | None:
-        """The call it was about."""
+        """The call it was about, by an agent's name for it."""
+
+    @property
+    def reported(self) -> tuple[str, str] | None:
+        """The call it was about, by a MiniApp's: (instance_id, call_id)."""
 
 
 @command()
@@ -40,5 +45,7 @@ def set_aside(tx: Transaction, aside: Aside) -> None:
         (aside.actor, aside.message, aside.error, tx.at),
     )
     tx.note("message.set_aside", detail={"actor": aside.actor, "message": aside.message})
-    if aside.call is not None:
-        give_up_call(tx, aside.call)
+    call = calls.of_instance(tx, *aside.reported) if aside.reported is not None else None
+    key = call.key if call is not None else aside.call
+    if key is not None:
+        give_up_call(tx, key)

@@ -37,6 +37,8 @@ class OrchestratorActor(RuntimeActor):
         self._running: set[str] = set()
         self._waiting: dict[str, None] = {}
         self._delayed: set[str] = set()
+        self._doubtful: frozenset[str] = frozenset()
+        """Said to have a process, and at the latest sweep the rows knew of none."""
 
     def on_start(self) -> None:
         """Begin to sweep."""
@@ -63,8 +65,8 @@ class OrchestratorActor(RuntimeActor):
                 self._waiting.pop(instance_id, None)
                 if attempt_id is not None:
                     self._supervisor.tell(Stop(attempt_id, reason))
-            case instances.Wanted(wanted, unwanted):
-                self._compare(wanted, unwanted)
+            case instances.Wanted():
+                self._compare(message)
             case SweepDue():
                 self._timers.tell_after(self._sweep_s, self._me, SweepDue())
                 self._sweep()
@@ -94,9 +96,12 @@ class OrchestratorActor(RuntimeActor):
             lambda found: self._me.tell(found) if isinstance(found, instances.Wanted) else None,
         )
 
-    def _compare(self, wanted: tuple[str, ...], unwanted: tuple[tuple[str, str], ...]) -> None:
-        for instance_id in wanted:
+    def _compare(self, rows: instances.Wanted) -> None:
+        lost = self._running - rows.running
+        self._running -= lost & self._doubtful  # its start, or the news of its end, got lost on the way
+        self._doubtful = frozenset(lost)
+        for instance_id in rows.wanted:
             if instance_id not in self._running and instance_id not in self._delayed:
                 self._waiting[instance_id] = None
-        for attempt_id, reason in unwanted:
+        for attempt_id, reason in rows.unwanted:
             self._supervisor.tell(Stop(attempt_id, reason))

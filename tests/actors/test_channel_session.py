@@ -574,7 +574,6 @@ def test_a_socket_that_somebody_holds_open_is_read_long_enough(rig: Rig, open_wo
     open_worker.disconnect(CloseReason.CLOSED)
 
     assert rig.boxes["router"].of(m.Report) == []
-
     assert rig.boxes["router"].of(m.SessionOver) == [m.SessionOver(open_worker.attempt_id, ("c1",))]
 
 

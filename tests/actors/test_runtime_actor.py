@@ -11,6 +11,7 @@ import pykka
 import pytest
 
 from runtime_actors.actor import MAX_REBUILDS, REBUILD_PERIOD_S, Beat, Care, Ref, RuntimeActor, SetAside
+from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.mailbox import Mailbox
 from runtime_actors.router import messages as router
 from runtime_actors.rules.calls import CallKey
@@ -41,6 +42,7 @@ class Fails:
     done: Mailbox[tuple[int, int]]
     error: Callable[[], BaseException] = ValueError
     call_key: CallKey | None = None
+    answer: Callable[[Rejection], None] | None = None
 
 
 class Said:
@@ -208,6 +210,17 @@ def test_a_call_whose_message_fails_twice_ends_with_internal_error(rig: Rig) -> 
     assert "planted" in error
     assert rig.rows("select status, error_code from calls where call_id = 'c1'") == [("failed", "internal_error")]
     assert "message.set_aside" in rig.events()
+
+
+def test_the_agent_that_waits_for_a_message_that_was_set_aside_is_answered() -> None:
+    answers: queue.Queue[Rejection] = queue.Queue()
+    nurse = Nurse()
+    ref = PatientActor.start(nurse.care)
+
+    ref.tell(Fails(2, Said(), call_key=KEY, answer=answers.put))
+
+    assert answers.get(timeout=LIMIT_S).code is RejectionCode.INTERNAL_ERROR
+    ref.stop(timeout=LIMIT_S)
 
 
 def test_what_is_set_aside_names_no_payload(rig: Rig) -> None:

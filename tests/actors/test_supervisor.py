@@ -375,6 +375,16 @@ def test_an_end_is_recorded_only_once_the_socket_was_read_to_its_end(ward: Ward)
     assert ward.attempt(attempt_id)[0] == AttemptState.ENDED
 
 
+def test_a_session_that_is_over_ends_no_attempt_whose_process_runs(ward: Ward) -> None:
+    attempt_id = ward.run_ready()
+
+    ward.over(attempt_id)
+
+    assert ward.attempt(attempt_id)[0] == AttemptState.READY
+    ward.end(attempt_id)
+    assert ward.attempt(attempt_id)[0] == AttemptState.ENDED
+
+
 def test_the_calls_that_were_handed_over_are_interrupted(ward: Ward) -> None:
     attempt_id = ward.run_ready("notes.once")
 

@@ -25,7 +25,7 @@ def test_a_lost_wish_for_a_process_is_found_among_instances_without_one(records:
     assert instances.read_wanted(records.transaction(), None).wanted == (told.instance_id,)
 
     attached(records, "ins-1")
-    assert instances.read_wanted(records.transaction(), None) == instances.Wanted((), ())
+    assert instances.read_wanted(records.transaction(), None) == instances.Wanted((), (), frozenset({"ins-1"}))
     process_ended(records, "att-1")
     assert instances.read_wanted(records.transaction(), None).wanted == ("ins-1",)
 
@@ -39,7 +39,7 @@ def test_a_lost_order_to_end_is_found_among_closing_instances_with_a_process(rec
     assert instances.read_running(records.transaction(), None) == (("att-1", "ins-1"),)
 
     process_ended(records, "att-1")
-    assert instances.read_wanted(records.transaction(), None) == instances.Wanted((), ())
+    assert instances.read_wanted(records.transaction(), None) == instances.Wanted((), (), frozenset())
     assert instances.read_running(records.transaction(), None) == ()
 
 

@@ -50,6 +50,14 @@ def short_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """Not gone, and not a zombie that nobody reaps."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 class Daemon:
     """`lineup run` with a state folder, started, killed and started again. Its standard error is kept in `log`."""
 
@@ -125,10 +133,10 @@ class Daemon:
             self._control = None
         family = self.family() if self.running else []
         self.kill()
-        _, left = psutil.wait_procs(family, timeout=2)
-        for one in left:  # a test has failed already, or is about to
-            with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+        with contextlib.suppress(TooLong):
+            wait_until("the family is gone", lambda: not any(map(is_alive, family)), 2.0, every_s=0.005)
+        for one in filter(is_alive, family):  # a test has failed already, or is about to
+            one.kill()
         self.log.unlink(missing_ok=True)
 
     # --- looking ---

@@ -238,6 +238,7 @@ _EVENT: Final = struct.pack("IIQ", 1, 112, 0) + bytes(96)
 ALL: Final[dict[str, Attack]] = {
     "read_store": lambda decoys: _read(decoys.store),
     "stat_store": lambda decoys: os.stat(decoys.store),
+    "stat_by_parent": lambda decoys: os.stat(f"/..{decoys.store}"),  # where an old root may lie beneath the new one
     "list_apps": lambda decoys: os.listdir(decoys.apps),
     "read_sibling": lambda decoys: _read(decoys.sibling_file),
     "link_store": _link,

@@ -165,11 +165,12 @@ def foreign(_: attacks.Decoys, __: Path, seal: Seal) -> object:
 
 
 def tied(_: attacks.Decoys, __: Path, seal: Seal) -> object:
-    """The signal that the kernel sends when the daemon dies; a filter would not let it be asked for."""
+    """What the process has asked of the kernel for itself; a filter would not let it be looked up."""
     seal()
     number = ctypes.c_int()
     attacks.syscall("prctl", 2, ctypes.addressof(number), 0, 0, 0)  # PR_GET_PDEATHSIG
-    return number.value
+    dumpable = attacks.syscall("prctl", 3, 0, 0, 0, 0)  # PR_GET_DUMPABLE
+    return {"signal_at_its_end": number.value, "dumpable": dumpable, "groups": os.getgroups()}
 
 
 def every_thread(decoys: attacks.Decoys, _: Path, seal: Seal) -> object:

@@ -130,6 +130,7 @@ def test_a_filter_says_what_its_rules_say(table: dict[int, bpf.Rule], number: in
         ("sched_setscheduler", (PID + 1, 1, 1), 0),
         ("execve", (), errno.EPERM),
         ("unlinkat", (), errno.EACCES),
+        ("bind", (), errno.EACCES),
     ],
 )
 def test_the_first_filter(machine: str, name: str, arguments: tuple[int, ...], expected: str | int) -> None:

@@ -251,3 +251,10 @@ def test_an_offer_that_does_not_follow_the_last_one_puts_the_feed_behind() -> No
 
     assert not feed.offer(6, 1)
     assert feed.wants_page()
+
+
+def test_a_page_that_is_not_all_leaves_the_feed_behind() -> None:
+    feed = Feed()
+
+    assert feed.take([(1, 1), (2, 1)], 9, complete=False) == [1, 2]
+    assert feed.wants_page()

@@ -1,0 +1,76 @@
+"""`scripts/crash`: every failpoint with many seeds. A seed varies where the fault strikes, the load and the timing."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from tests.e2e.agent import History
+from tests.e2e.daemon import TooLong, short_folder
+from tests.faults import campaign, world
+
+Job = tuple[str, str, int]
+"""Command, name of the case, seed."""
+
+
+def planned(seeds: range, only: str | None) -> Iterator[Job]:
+    for seed in seeds:
+        for command in campaign.all_commands():
+            for case in campaign.cases(command):
+                if only is None or only in case.name:
+                    yield command, case.name, seed
+
+
+def play(job: Job, template: Path, history: History) -> tuple[Job, str, dict[str, int]]:
+    """One run: what was wrong with it, "" for nothing, and its figures."""
+    command, name, seed = job
+    choose = random.Random(f"{name}/{seed}") if seed else None  # noqa: S311 - where the fault strikes
+    case = next(one for one in campaign.cases(command, choose) if one.name == name)
+    with short_folder() as folder:
+        try:
+            outcome = campaign.run(case, template, history, folder / "s", seed)
+        except (TooLong, AssertionError) as error:
+            return job, f"{name}: {error} (again: scripts/crash --only {name} --seed {seed})", {}
+    figures = outcome.figures | {"deaths": outcome.deaths, "hit": len(case.faults) - len(outcome.missed)}
+    if outcome.violations or (outcome.missed and not seed):
+        return job, campaign.describe(case, seed, outcome), figures
+    return job, "", figures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/crash", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many seeds each failpoint is run with")
+    parser.add_argument("--seed", type=int, help="this seed alone")
+    parser.add_argument("--only", help="cases whose name contains this")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
+    options = parser.parse_args()
+    seeds = range(options.seeds) if options.seed is None else range(options.seed, options.seed + 1)
+    jobs = list(planned(seeds, options.only))
+    begun, failed, totals = time.monotonic(), 0, Counter[str]()
+    with short_folder() as folder, ProcessPoolExecutor(options.jobs) as pool:
+        history = world.prepare(folder / "template")
+        runs = [pool.submit(play, job, folder / "template", history) for job in jobs]
+        for done, run in enumerate(as_completed(runs), start=1):
+            job, wrong, figures = run.result()
+            totals.update(figures)
+            if wrong:
+                failed += 1
+                print(f"FAILED {wrong}", flush=True)
+            if done % 20 == 0 or done == len(jobs):
+                print(f"{done}/{len(jobs)} runs, {failed} failed, {time.monotonic() - begun:.0f} s", flush=True)
+    print(
+        f"{len(jobs)} runs: {totals['hit']} faults struck, {totals['deaths']} daemons died, {totals['accepted']} calls "
+        f"accepted, {totals['final']} ended, {totals['redelivered']} redelivered, {totals['duplicates']} duplicate "
+        f"deliveries, {totals['entries']} audit entries; {failed} runs broke a promise"
+    )
+    return 1 if failed or not jobs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
