@@ -81,8 +81,9 @@ def confine(
 ) -> Applied:
     """Give up everything that connecting to `socket_path` and running the app beneath `app_folder` does not need.
 
-    After `confine.confine`, with its no_new_privs, and before any thread. `uid` is one of the plan's range, None to keep the
-    daemon's. `stay_tied` asks the kernel again to kill this process with the daemon, and says whether it still lives.
+    After `confine.confine`, with its no_new_privs, and before any thread. `uid` is one of the plan's range, None to
+    keep the daemon's. `stay_tied` asks the kernel again to kill this process with the daemon, and says whether it
+    still lives.
 
     Raises:
         DaemonGone: it does not.

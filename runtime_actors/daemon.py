@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime_actors import registry
@@ -21,8 +22,8 @@ from runtime_actors.channel.socket import SocketThread
 from runtime_actors.commands import agents, apps, follow_ups, recovery
 from runtime_actors.commands import calls as call_commands
 from runtime_actors.commands.upkeep import set_aside
-from runtime_actors.contract.rejection import Rejection
-from runtime_actors.errors import ExitCode, GaveUp, RuntimeActorsError, StoreUnusable
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+from runtime_actors.errors import AppRefused, ExitCode, GaveUp, RuntimeActorsError, StoreUnusable
 from runtime_actors.gateway.actor import GatewayActor
 from runtime_actors.gateway.control import Control
 from runtime_actors.gateway.tcp import TcpDoor
@@ -32,6 +33,7 @@ from runtime_actors.outbox.actor import OutboxActor
 from runtime_actors.records.transaction import Settings
 from runtime_actors.router.actor import RouterActor
 from runtime_actors.rules.inventory import Inventory
+from runtime_actors.rules.text import neutral
 from runtime_actors.store.actor import StoreActor, StoreParts
 from runtime_actors.store.client import Store
 from runtime_actors.store.failpoints import Failpoints
@@ -136,6 +138,8 @@ class Daemon:
         self.sockets.start()
         store = Store(self.refs["store"])
         self._start_store(opened, catalogue)
+        for error in refused:
+            store.run(agents.note_event, _left_out(error))
         inventory = self._recover(store)
         self._start_actors(store, catalogue, inventory)
         self._recover_calls(store)
@@ -410,6 +414,11 @@ class Daemon:
             case "kill-worker" if isinstance(workers, SupervisorActor):
                 for pid in workers.worker_pids:
                     os.kill(pid, signal.SIGKILL)
+
+
+def _left_out(refused: AppRefused) -> agents.Event:
+    """For the audit log. The folder's name need not be text that an entry could hold."""
+    return agents.Event("app.refused", {"who": neutral(Path(refused.folder).name)}, RejectionCode.MANIFEST_INVALID)
 
 
 _ORDER: Final = ("store", "channel", "supervisor", "outbox", "orchestrator", "router", "gateway")

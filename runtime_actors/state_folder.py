@@ -48,7 +48,7 @@ def lock(state: Path) -> int:
 
 
 def forget_workers(state: Path) -> None:
-    """Remove the sockets of workers of a daemon that was killed: nobody binds their names again. Under the lock only."""
+    """Remove the sockets of a killed daemon's workers: nobody binds their names again. Only under the lock."""
     for path in (state / "run" / "w").iterdir():
         if path.is_socket():
             path.unlink(missing_ok=True)

@@ -42,8 +42,6 @@ class Evidence:
     """Tools that must not be given twice (`on_interruption: fail`)."""
     shown: Callable[[Row], bool] = lambda _: True
     """Whether a completed call, as `{tool, input, result}`, has the result of work that was really done."""
-    forgiven: frozenset[str] = frozenset()
-    """Call ids that the test itself spoiled, by writing into the store."""
 
 
 @dataclass(slots=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hmac
-import itertools
 import logging
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
@@ -15,18 +14,16 @@ from runtime_actors.actor import RuntimeActor
 from runtime_actors.channel import messages as m
 from runtime_actors.channel.door import Door
 from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, PeerOversized
-from runtime_actors.channel.intake import REQUESTS, read_request
+from runtime_actors.channel.inboxes import Inboxes
+from runtime_actors.channel.intake import REQUESTS
+from runtime_actors.channel.requests import Requests
 from runtime_actors.channel.session import LOST_AFTER_BEATS, MAX_INVALID, RESET_AFTER_BEATS, Phase, Session
-from runtime_actors.commands import agents, inbox, instances
-from runtime_actors.commands import calls as call_commands
+from runtime_actors.channel.sessions import Sessions
+from runtime_actors.commands import agents, instances
 from runtime_actors.commands.follow_ups import Deliver, Settled, TellCallChanged, TellContext
 from runtime_actors.contract import codec, envelope
 from runtime_actors.contract import session as wire
-from runtime_actors.contract.inbox import InboxAcknowledge, InboxList, InboxPage, MiniAppMessage
 from runtime_actors.contract.rejection import Rejected, Rejection, RejectionCode
-from runtime_actors.contract.tools import CallReply, CommandReceipt, ToolGet
-from runtime_actors.records.boxes import number_of
-from runtime_actors.records.transaction import rfc3339
 from runtime_actors.rules.delivery import WINDOW
 
 if TYPE_CHECKING:
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 
     from runtime_actors.actor import Care
     from runtime_actors.channel.socket import SocketThread
-    from runtime_actors.contract.base import WireModel
     from runtime_actors.mailbox import Clock, Mailbox
     from runtime_actors.store.client import Store
     from runtime_actors.timers import Timers
@@ -46,8 +42,6 @@ _READ_TO_END_S: Final = 1.0
 _RECONNECT_S: Final = 5.0
 _RESUME_S: Final = 3.0
 _END_S: Final = 10.0
-_PAGE_BYTES_LEFT: Final = 4096
-"""Of a frame, for the envelope around a page."""
 
 
 class ChannelActor(RuntimeActor):
@@ -76,12 +70,12 @@ class ChannelActor(RuntimeActor):
         super().__init__(care)
         self._store, self._sockets, self._folder = store, sockets, folder
         self._router, self._supervisor, self._me, self._backlog = router, supervisor, me, backlog
-        self._timers, self._clock = timers, clock
+        self._timers = timers
         self._ping_s, self._start_timeout_s, self._sweep_s = ping_s, start_timeout_s, sweep_s
-        self._sessions: dict[str, Session] = {}
-        self._by_peer: dict[int, Session] = {}
-        self._by_instance: dict[str, Session] = {}
-        self._frames = itertools.count(1)
+        self._sessions = Sessions(sockets, clock)
+        self._say = self._sessions.say
+        self._inboxes = Inboxes(store, self._sessions, me)
+        self._requests = Requests(store, self._sessions, router, me, self._condemn)
 
     def on_start(self) -> None:
         """Begin to beat and to sweep."""
@@ -90,7 +84,7 @@ class ChannelActor(RuntimeActor):
 
     def rebuild(self) -> None:
         """Forget what is in flight; the workers repeat what has no receipt."""
-        for session in self._sessions.values():
+        for session in self._sessions.of_attempt.values():
             session.lost_view()
             if session.phase in {Phase.OPEN, Phase.RESETTING} and session.peer is not None:
                 self._reset(session)
@@ -101,17 +95,18 @@ class ChannelActor(RuntimeActor):
             case PeerMessage(_, peer, frame):
                 self._on_frame(peer, frame)
             case Deliver():
-                self._deliver(message)
+                self._inboxes.deliver(message)
             case m.Decided():
-                self._answer_decided(message)
+                self._requests.answer_decided(message)
             case Settled(instance_id, number):
-                self._settle(instance_id, number)
+                self._inboxes.settle(instance_id, number)
             case TellCallChanged(instance_id, change):
-                self._say_to(instance_id, "lineup.v1.call.changed", change)
+                if (session := self._sessions.open_of(instance_id)) is not None:
+                    self._say(session, "lineup.v1.call.changed", change)
             case TellContext(instance_id, state):
                 self._say_context(instance_id, state)
             case m.PageRead():
-                self._take_page(message)
+                self._inboxes.take_page(message)
             case m.Expect():
                 self._expect(message)
             case m.Forked(attempt_id, pid):
@@ -125,9 +120,9 @@ class ChannelActor(RuntimeActor):
             case m.AttachDecided():
                 self._attached(message)
             case m.Listed():
-                self._answer_list(message)
+                self._requests.answer_list(message)
             case m.Looked():
-                self._answer_get(message)
+                self._requests.answer_get(message)
             case m.StopSession():
                 self._stop_session(message)
             case m.ProcessGone(attempt_id):
@@ -156,32 +151,31 @@ class ChannelActor(RuntimeActor):
             logger.exception("a worker's socket could not be opened", extra={"attempt_id": expect.attempt_id})
             self._supervisor.tell(m.Listening(expect.attempt_id, ""))
             return
-        self._sessions[expect.attempt_id] = session
-        self._by_instance[session.instance_id] = session
+        self._sessions.add(session)
         self._supervisor.tell(m.Listening(expect.attempt_id, str(path)))
 
     def _forked(self, attempt_id: str, pid: int) -> None:
-        session = self._sessions.get(attempt_id)
+        session = self._sessions.of_attempt.get(attempt_id)
         if session is not None:
             session.pid = pid
             session.enter(Phase.EXPECTED, time.monotonic())
 
     def _on_opened(self, opened: PeerOpened) -> None:
-        session = self._sessions.get(opened.door.removeprefix("w-"))
+        session = self._sessions.of_attempt.get(opened.door.removeprefix("w-"))
         # The fork is told before the worker may run: whoever comes before that is not it.
         if session is None or session.pid is None or opened.pid not in {0, session.pid}:
             logger.warning("a stranger connected to a worker's socket", extra={"door": opened.door, "pid": opened.pid})
             self._sockets.close(opened.peer)
             return
         if session.peer is not None:  # a reconnect whose predecessor was not seen to end
-            self._by_peer.pop(session.peer, None)
+            self._sessions.of_peer.pop(session.peer, None)
             self._sockets.close(session.peer)
         session.peer, session.proven = opened.peer, False
         session.unanswered = 0
-        self._by_peer[opened.peer] = session
+        self._sessions.of_peer[opened.peer] = session
 
     def _on_closed(self, closed: PeerClosed) -> None:
-        session = self._by_peer.pop(closed.peer, None)
+        session = self._sessions.of_peer.pop(closed.peer, None)
         if session is None or session.peer != closed.peer:
             return
         session.peer = None
@@ -193,12 +187,12 @@ class ChannelActor(RuntimeActor):
             self._timers.tell_after(_RECONNECT_S, self._me, m.ReconnectDue(session.attempt_id, session.number))
 
     def _reconnect_due(self, attempt_id: str, number: int) -> None:
-        session = self._sessions.get(attempt_id)
+        session = self._sessions.of_attempt.get(attempt_id)
         if session is not None and session.peer is None and session.number == number and not session.gone:
             self._condemn(session, "connection_lost")
 
     def _process_gone(self, attempt_id: str) -> None:
-        session = self._sessions.get(attempt_id)
+        session = self._sessions.of_attempt.get(attempt_id)
         if session is None:
             self._router.tell(m.SessionOver(attempt_id, ()))
             return
@@ -209,13 +203,9 @@ class ChannelActor(RuntimeActor):
             self._timers.tell_after(_READ_TO_END_S, self._me, m.ReadLongEnough(attempt_id))
 
     def _over(self, attempt_id: str) -> None:
-        session = self._sessions.pop(attempt_id, None)
+        session = self._sessions.remove(attempt_id)
         if session is None:
             return
-        if session.peer is not None:
-            self._by_peer.pop(session.peer, None)
-        if self._by_instance.get(session.instance_id) is session:
-            del self._by_instance[session.instance_id]
         self._sockets.close_door(session.door, keep_peers=False)
         # By way of the router, behind every report that this session made.
         self._router.tell(m.SessionOver(attempt_id, tuple(sorted(set(session.calls.values())))))
@@ -228,7 +218,7 @@ class ChannelActor(RuntimeActor):
     # --- what a worker says ---
 
     def _on_frame(self, peer: int, frame: bytes) -> None:
-        session = self._by_peer.get(peer)
+        session = self._sessions.of_peer.get(peer)
         if session is None:
             return
         try:
@@ -237,12 +227,12 @@ class ChannelActor(RuntimeActor):
             self._invalid(session, error.request_id, error.code, error.detail)
             return
         if said.type in REQUESTS:
-            self._on_request(session, said)
+            self._requests.take(session, said)
         else:
             self._on_session_word(session, said)
 
     def _on_oversized(self, peer: int, length: int) -> None:
-        session = self._by_peer.get(peer)
+        session = self._sessions.of_peer.get(peer)
         if session is not None:
             self._invalid(session, None, RejectionCode.MESSAGE_TOO_LARGE, codec.too_large(length))
 
@@ -333,14 +323,14 @@ class ChannelActor(RuntimeActor):
         )
 
     def _attached(self, decided: m.AttachDecided) -> None:
-        session = self._sessions.get(decided.attempt_id)
+        session = self._sessions.of_attempt.get(decided.attempt_id)
         if session is None or session.phase is not Phase.ATTACHING:
             return
         match decided.outcome:
             case instances.AttemptReady(_, _, state):
                 session.enter(Phase.OPEN, time.monotonic())
                 self._set_context(session, state)
-                self._read_more(session)
+                self._inboxes.read_more(session)
             case instances.AttemptOver():
                 self._condemn(session, "not_wanted")
             case Rejection():
@@ -364,155 +354,10 @@ class ChannelActor(RuntimeActor):
         self._say(session, "lineup.v1.session.refused", wire.SessionRefused(code=code, detail=detail))
         self._condemn(session, reason)
 
-    # --- requests of a MiniApp ---
-
-    def _on_request(self, session: Session, said: envelope.Envelope) -> None:
-        # A welcomed worker repeats at once; what it asks is decided behind its attach, for the store keeps the order.
-        if not session.proven or session.phase not in {Phase.ATTACHING, Phase.OPEN, Phase.ENDING}:
-            return  # it repeats what has no receipt after the next welcome
-        try:
-            request = read_request(said)
-        except ValidationError as error:
-            self._refuse_request(session, said.id, RejectionCode.MESSAGE_INVALID, envelope.describe(error))
-            return
-        taken = session.take_request(said.id, time.monotonic())
-        if taken is None:
-            self._condemn(session, "credit_exceeded")
-        elif taken:
-            self._handle(session, said.id, request)
-
-    def _refuse_request(self, session: Session, request_id: str, code: RejectionCode, detail: str) -> None:
-        session.invalid += 1
-        event = agents.Event("report.refused", {"who": session.instance_id, "attempt_id": session.attempt_id}, code)
-        self._store.run(agents.note_event, event)
-        receipt = CommandReceipt(request_id=request_id, accepted=False, code=code, detail=detail)
-        self._say(session, "lineup.v1.receipt", receipt)
-        if session.invalid >= MAX_INVALID:
-            self._condemn(session, "protocol_error")
-
-    def _handle(self, session: Session, request_id: str, request: Any) -> None:  # noqa: ANN401 - one of REQUESTS
-        attempt_id, instance_id = session.attempt_id, session.instance_id
-        match request:
-            case InboxAcknowledge(message_id=message_id):
-                self._store.run(
-                    call_commands.acknowledge,
-                    call_commands.Acknowledge(instance_id, attempt_id, number_of(message_id)),
-                    lambda outcome: self._me.tell(
-                        m.Decided(attempt_id, request_id, outcome if isinstance(outcome, Rejection) else None)
-                    ),
-                )
-            case InboxList(after_message_id=after):
-                of = inbox.InboxPageOf(instance_id, frozenset(), number_of(after or "m0") or 0, WINDOW)
-                self._store.run(
-                    inbox.read_inbox, of, lambda page: self._me.tell(m.Listed(attempt_id, request_id, page))
-                )
-            case ToolGet(call_id=call_id):
-                self._store.run(
-                    inbox.read_for_app,
-                    (instance_id, call_id),
-                    lambda call: self._me.tell(m.Looked(attempt_id, request_id, call)),
-                )
-            case _:
-                by = call_commands.Reporter(instance_id, attempt_id, request_id, request.call_id)
-                self._router.tell(m.Report(by, request))
-
-    def _answer_decided(self, decided: m.Decided) -> None:
-        refused = decided.refused
-        receipt = CommandReceipt(
-            request_id=decided.request_id,
-            accepted=refused is None,
-            code=refused.code if refused else None,
-            detail=refused.detail if refused else None,
-            call_status=decided.call_status,
-        )
-        self._answer(decided.attempt_id, decided.request_id, "lineup.v1.receipt", receipt)
-
-    def _answer_list(self, listed: m.Listed) -> None:
-        if isinstance(listed.page, Rejection):
-            self._answer_decided(m.Decided(listed.attempt_id, listed.request_id, listed.page))
-            return
-        fitting: list[MiniAppMessage] = []
-        size = _PAGE_BYTES_LEFT
-        for message in listed.page.messages:
-            size += len(codec.encode(message.to_wire()))
-            if fitting and size > codec.MAX_FRAME_BYTES:
-                break
-            fitting.append(message)
-        more = len(fitting) < len(listed.page.messages) or not listed.page.complete
-        page = InboxPage(request_id=listed.request_id, messages=tuple(fitting), more=more)
-        self._answer(listed.attempt_id, listed.request_id, "lineup.v1.inbox.page", page)
-
-    def _answer_get(self, looked: m.Looked) -> None:
-        if isinstance(looked.call, Rejection):
-            self._answer_decided(m.Decided(looked.attempt_id, looked.request_id, looked.call))
-            return
-        reply = CallReply(request_id=looked.request_id, call=looked.call)
-        self._answer(looked.attempt_id, looked.request_id, "lineup.v1.tools.call", reply)
-
-    def _answer(self, attempt_id: str, request_id: str, kind: str, body: WireModel) -> None:
-        session = self._sessions.get(attempt_id)
-        if session is not None:
-            session.undecided.pop(request_id, None)
-            self._say(session, kind, body)
-
-    # --- the inbox ---
-
-    def _deliver(self, deliver: Deliver) -> None:
-        session = self._by_instance.get(deliver.instance_id)
-        if session is None or session.phase is not Phase.OPEN:
-            return  # the page that is read at attach has it
-        frame = self._frame("lineup.v1.inbox.message", deliver.message)
-        if session.feed.offer(deliver.message.number, len(frame)):
-            self._sent(session, deliver.message, frame)
-        elif session.feed.wants_page():
-            self._read_more(session)
-
-    def _sent(self, session: Session, message: MiniAppMessage, frame: bytes) -> None:
-        if message.call is not None:
-            session.calls[message.number] = message.call.call_id
-        session.highest = max(session.highest, message.number)
-        if session.peer is not None:
-            self._sockets.send(session.peer, frame)
-
-    def _settle(self, instance_id: str, number: int) -> None:
-        session = self._by_instance.get(instance_id)
-        if session is not None:
-            session.settle(number)
-            if session.phase is Phase.OPEN and session.feed.wants_page():
-                self._read_more(session)
-
-    def _read_more(self, session: Session) -> None:
-        session.feed.reading = True
-        asked, attempt_id, number = frozenset(session.feed.in_flight), session.attempt_id, session.number
-        of = inbox.InboxPageOf(session.instance_id, asked, 0, WINDOW)
-        self._store.run(inbox.read_inbox, of, lambda page: self._me.tell(m.PageRead(attempt_id, number, asked, page)))
-
-    def _take_page(self, read: m.PageRead) -> None:
-        session = self._sessions.get(read.attempt_id)
-        if session is None or session.phase is not Phase.OPEN or session.number != read.session:
-            return
-        page = read.page
-        if isinstance(page, Rejection):
-            session.feed.reading = False
-            return
-        session.feed.keep(page.still, read.asked)
-        for number in read.asked - page.still:
-            session.calls.pop(number, None)
-        frames = {}
-        for message in page.messages:
-            again = message.number <= session.highest
-            shown = message.model_copy(update={"repeated": True}) if again and not message.repeated else message
-            frames[message.number] = (shown, self._frame("lineup.v1.inbox.message", shown))
-        sizes = [(number, len(frame)) for number, (_, frame) in frames.items()]
-        for number in session.feed.take(sizes, page.through, complete=page.complete):
-            self._sent(session, *frames[number])
-        if session.feed.wants_page():
-            self._read_more(session)
-
     # --- the life of a session ---
 
     def _stop_session(self, stop: m.StopSession) -> None:
-        session = self._sessions.get(stop.attempt_id)
+        session = self._sessions.of_attempt.get(stop.attempt_id)
         if session is None:
             return
         body = wire.Stop(reason=stop.reason[:200], grace_ms=round(stop.grace_s * 1000))
@@ -521,8 +366,8 @@ class ChannelActor(RuntimeActor):
         session.enter(Phase.ENDING, time.monotonic())
 
     def _say_context(self, instance_id: str, state: str) -> None:
-        session = self._by_instance.get(instance_id)
-        if session is not None and session.phase is Phase.OPEN:
+        session = self._sessions.open_of(instance_id)
+        if session is not None:
             self._set_context(session, state)
 
     def _set_context(self, session: Session, state: str) -> None:
@@ -532,7 +377,7 @@ class ChannelActor(RuntimeActor):
     def _beat(self) -> None:
         self._timers.tell_after(self._ping_s, self._me, m.BeatDue())
         now = time.monotonic()
-        for session in list(self._sessions.values()):
+        for session in list(self._sessions.of_attempt.values()):
             if session.gone:
                 continue
             if session.phase in {Phase.EXPECTED, Phase.LOADING}:
@@ -568,25 +413,11 @@ class ChannelActor(RuntimeActor):
         """What got lost between a COMMIT and its receiver is found again."""
         self._timers.tell_after(self._sweep_s, self._me, m.SweepDue())
         now = time.monotonic()
-        for session in self._sessions.values():
+        for session in self._sessions.of_attempt.values():
             if session.phase is Phase.ATTACHING and now - session.since_s > self._sweep_s:
                 self._attach(session)
             elif session.phase is Phase.OPEN:
                 if any(now - since > self._sweep_s for since in session.undecided.values()):
                     self._reset(session)  # an answer was lost: the worker repeats what has none
                 else:
-                    self._read_more(session)
-
-    # --- sending ---
-
-    def _say_to(self, instance_id: str, kind: str, body: WireModel) -> None:
-        session = self._by_instance.get(instance_id)
-        if session is not None and session.phase is Phase.OPEN:
-            self._say(session, kind, body)
-
-    def _say(self, session: Session, kind: str, body: WireModel) -> None:
-        if session.peer is not None:
-            self._sockets.send(session.peer, self._frame(kind, body))
-
-    def _frame(self, kind: str, body: WireModel) -> bytes:
-        return envelope.encode(kind, body, id=f"r{next(self._frames)}", sent_at=rfc3339(self._clock.now().wall))
+                    self._inboxes.read_more(session)

@@ -46,6 +46,7 @@ class RejectionCode(StrEnum):
     CAPABILITY_SET_INCOMPATIBLE = "capability_set_incompatible"
     SESSION_STALE = "session_stale"
     CREDIT_EXCEEDED = "credit_exceeded"
+    MANIFEST_INVALID = "manifest_invalid"
 
     # How a call that was accepted can end without its app's word.
     APP_CRASHED = "app_crashed"

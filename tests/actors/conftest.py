@@ -12,7 +12,8 @@ from tests.actor_fakes import Rig
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     """A store; afterwards it is looked at whether an actor failed that was not meant to."""
     made = Rig(tmp_path / "state")
-    monkeypatch.setattr("runtime_actors.channel.actor.time", made.monotonic)
+    for module in ("actor", "requests"):
+        monkeypatch.setattr(f"runtime_actors.channel.{module}.time", made.monotonic)
     yield made
     made.close()
     planted = {"gave_up": made.gave_up, "unusable": made.unusable}

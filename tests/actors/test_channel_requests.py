@@ -307,11 +307,12 @@ def test_a_failing_message_rebuilds_the_channel_and_nobody_loses_a_message(
     def fail(_: object) -> None:
         raise ValueError("the planted fault")
 
-    monkeypatch.setattr(channel, "_answer_decided", fail)
+    monkeypatch.setattr(channel._requests, "answer_decided", fail)
     complete(worker, id="q1")
     rig.tell("channel", m.Decided(worker.attempt_id, "q1", None, "completed"))
     monkeypatch.undo()
-    monkeypatch.setattr("runtime_actors.channel.actor.time", rig.monotonic)
+    for module in ("actor", "requests"):
+        monkeypatch.setattr(f"runtime_actors.channel.{module}.time", rig.monotonic)
 
     worker.resume(1)
     complete(worker, id="q1")

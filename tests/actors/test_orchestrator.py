@@ -177,6 +177,17 @@ def test_a_lost_end_is_found_by_the_sweep(rig: Rig) -> None:
 
 
 @pytest.mark.usefixtures("orchestrator")
+def test_a_start_of_which_nothing_was_heard_is_tried_again_after_two_sweeps(rig: Rig) -> None:
+    instance_id = an_instance(rig)
+    assert started(rig) == [instance_id]
+
+    for _ in range(2):  # at the first one it may be under way
+        rig.tell("orchestrator", SweepDue())
+
+    assert started(rig) == [instance_id, instance_id]
+
+
+@pytest.mark.usefixtures("orchestrator")
 def test_an_instance_that_the_store_did_not_let_start_is_wanted_again_at_the_sweep(rig: Rig) -> None:
     instance_id = an_instance(rig)
     rig.tell("orchestrator", ProcessOver(instance_id))  # what the supervisor says when the store refused

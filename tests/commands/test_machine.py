@@ -35,9 +35,19 @@ O = TypeVar("O")  # noqa: E741 - an outcome
 
 AGENTS: Final = ("local", "other")
 TALKS: Final = ("talk-1", "talk-2")
+WHO: Final = (*((("local", "talk-1"),) * 4), ("other", "talk-2"), ("other", "talk-1"))
+"""Who speaks where: mostly one agent in its own conversation, so that stories get somewhere."""
 CALL_IDS: Final = ("c1", "c2", "c3")
 TOOLS: Final = ("notes.write", "notes.once", "board.open", "board.update", "board.show")
+GRACE_S: Final = 10.0
+TIMEOUT_S: Final = 60.0
 BODIES: Final[tuple[dict[str, Any], ...]] = ({}, {"text": "two"})
+WORDS: Final[dict[str, Callable[[calls.Reporter], calls.FinalReport]]] = {
+    "yes": a_result,
+    "no": lambda by: a_result(by, ok=False),
+    "fail": a_failure,
+    "cancel": a_cancellation,
+}
 ENDS: Final = {"completed", "failed", "cancelled", "expired", "rejected"}
 STEPS: Final = {
     "waiting_for_app": {"waiting_for_app", "running", *ENDS - {"rejected"}},
@@ -74,6 +84,13 @@ class Story(RuleBasedStateMachine):
         self.results: defaultdict[CallKey, list[int]] = defaultdict(list)
         self.given: defaultdict[CallKey, set[str]] = defaultdict(set)
         """The attempts that were sent a call."""
+        self.due: dict[CallKey, float] = {}
+        """When, on the wall clock, each open call ends by itself."""
+        self.words: dict[CallKey, str] = {}
+        """The last word of an app about a call."""
+        self.invalid: defaultdict[CallKey, set[str]] = defaultdict(set)
+        self.sent_before: set[tuple[str, str, int]] = set()
+        """Messages that a process which is gone was sent."""
         self.acknowledged: set[tuple[str, str, int]] = set()
         self.texts: set[tuple[str, str, int]] = set()
         self.processes: dict[str, Process] = {}
@@ -113,13 +130,10 @@ class Story(RuleBasedStateMachine):
     # --- agents ---
 
     @rule(
-        agent=st.sampled_from(AGENTS),
-        talk=st.sampled_from(TALKS),
-        call_id=st.sampled_from(CALL_IDS),
-        tool=st.sampled_from(TOOLS),
-        given=st.sampled_from(BODIES),
+        who=st.sampled_from(WHO), call_id=st.sampled_from(CALL_IDS), tool=st.sampled_from(TOOLS), given=st.sampled_from(BODIES)
     )
-    def invoke(self, agent: str, talk: str, call_id: str, tool: str, given: dict[str, Any]) -> None:
+    def invoke(self, who: tuple[str, str], call_id: str, tool: str, given: dict[str, Any]) -> None:
+        agent, talk = who
         asked = an_invoke(tool, call_id, agent_id=agent, conversation_id=talk, given=given)
         scope = tool.partition(".")[0]
         expected = "ok"
@@ -138,18 +152,23 @@ class Story(RuleBasedStateMachine):
             assert outcome.code == expected
         else:
             assert ("repeated" if outcome.repeated else "ok") == expected
+            if not outcome.repeated:
+                self.due[asked.key] = self.now() + TIMEOUT_S
             self.bodies[asked.key] = asked.digest
             self.owners.setdefault(talk, agent)
 
-    @rule(agent=st.sampled_from(AGENTS), talk=st.sampled_from(TALKS), call_id=st.sampled_from(CALL_IDS))
-    def cancel(self, agent: str, talk: str, call_id: str) -> None:
-        key = CallKey(agent, talk, call_id)
+    @rule(who=st.sampled_from(WHO), call_id=st.sampled_from(CALL_IDS))
+    def cancel(self, who: tuple[str, str], call_id: str) -> None:
+        key = CallKey(*who, call_id)
         outcome = self.run(calls.request_cancel, calls.CancelWish(key, None))
 
         assert isinstance(outcome, calls.CallAnswer) == (key in self.bodies and key not in self.ended)
+        if isinstance(outcome, calls.CallAnswer) and not outcome.repeated:
+            self.due[key] = min(self.due[key], self.now() + GRACE_S)
 
-    @rule(agent=st.sampled_from(AGENTS), talk=st.sampled_from(TALKS), name=st.sampled_from(("t1", "t2")))
-    def send_text(self, agent: str, talk: str, name: str) -> None:
+    @rule(who=st.sampled_from(WHO), name=st.sampled_from(("t1", "t2")))
+    def send_text(self, who: tuple[str, str], name: str) -> None:
+        agent, talk = who
         outcome = self.run(inbox.put_text, inbox.PutText(agent, talk, name, "notes", name, None, name.encode()))
         if isinstance(outcome, inbox.TextReceived):
             self.owners.setdefault(talk, agent)
@@ -166,14 +185,24 @@ class Story(RuleBasedStateMachine):
 
     # --- processes ---
 
-    @rule(choice=st.data())
-    def begin(self, choice: st.DataObject) -> None:
-        wanted = instances.read_wanted(self.records.transaction(), None).wanted
-        if wanted:
-            outcome = self.run(instances.begin_attempt, choice.draw(st.sampled_from(wanted)))
-            assert isinstance(outcome, instances.AttemptBegun)
-            instance_id = outcome.instance.instance_id
-            self.processes[outcome.attempt_id] = Process(outcome.attempt_id, instance_id)
+    @precondition(lambda self: self.wanted())
+    @rule(choice=st.data(), how_far=st.integers(0, 3))
+    def begin(self, choice: st.DataObject, how_far: int) -> None:
+        process = self.begin_one(choice.draw(st.sampled_from(self.wanted())))
+        if how_far:
+            self.attach_one(process)
+        if how_far > 1:
+            self.read_for(process, how_far)
+
+    def wanted(self) -> tuple[str, ...]:
+        return instances.read_wanted(self.records.transaction(), None).wanted
+
+    def begin_one(self, instance_id: str) -> Process:
+        outcome = self.run(instances.begin_attempt, instance_id)
+        assert isinstance(outcome, instances.AttemptBegun)
+        process = Process(outcome.attempt_id, instance_id)
+        self.processes[process.attempt_id] = process
+        return process
 
     @precondition(lambda self: any(not one.ready for one in self.processes.values()))
     @rule(choice=st.data())
@@ -185,13 +214,12 @@ class Story(RuleBasedStateMachine):
         outcome = self.run(instances.attach, instances.Attached(process.attempt_id, "process", SNAPSHOT))
         if isinstance(outcome, instances.AttemptReady):
             process.ready = True
-            waiting = {row.call_id for row in self.inbox_of(process.instance_id)}
-            for call in call_rows.open_of_instance(self.records.transaction(), process.instance_id):
-                assert call.call_id in waiting or call.status == "running"
+            debts = [call.call_id for call in call_rows.open_of_instance(self.records.transaction(), process.instance_id)]
+            talk, scope = self.place(process.instance_id)
+            assert [row.call_id for row in self.records.inbox(scope, talk) if row.call_id is not None] == debts
 
-    def inbox_of(self, instance_id: str) -> list[boxes.InboxRow]:
-        talk, scope = self.place(instance_id)
-        return self.records.inbox(scope, talk)
+    def now(self) -> float:
+        return self.records.clock.now().wall.timestamp()
 
     @precondition(lambda self: any(one.ready for one in self.processes.values()))
     @rule(choice=st.data(), most=st.integers(1, 3))
@@ -208,7 +236,9 @@ class Story(RuleBasedStateMachine):
             assert self.records.instance(process.instance_id).state not in LIVE
             return
         for message in page.messages:
-            assert (*self.place(process.instance_id), message.number) not in self.acknowledged
+            place = (*self.place(process.instance_id), message.number)
+            assert place not in self.acknowledged
+            assert message.repeated or place not in self.sent_before
             call_id = message.call.call_id if message.call else None
             process.sent[message.number] = call_id
             if call_id is not None:
@@ -227,28 +257,44 @@ class Story(RuleBasedStateMachine):
 
     def acknowledge_one(self, process: Process, number: int) -> None:
         outcome = self.run(calls.acknowledge, calls.Acknowledge(process.instance_id, process.attempt_id, number))
+        assert isinstance(outcome, calls.Acknowledged) == (self.records.instance(process.instance_id).state in LIVE)
         if isinstance(outcome, calls.Acknowledged):
             self.acknowledged.add((*self.place(process.instance_id), number))
-            process.sent.pop(number)
+            call_id = process.sent.pop(number)
+            if call_id is not None:
+                assert self.find(self.key_of(process.instance_id, call_id)).status in {"running", *ENDS}
 
     @precondition(lambda self: self.given)
-    @rule(choice=st.data(), word=st.sampled_from(("yes", "no", "invalid", "fail", "cancel", "progress")), again=st.booleans())
+    @rule(choice=st.data(), word=st.sampled_from((*WORDS, "invalid", "progress")), again=st.booleans())
     def report(self, choice: st.DataObject, word: str, *, again: bool) -> None:
-        call = self.find(choice.draw(st.sampled_from(sorted(self.given, key=str))))
-        self.say(call, word, again=again)
+        self.say(choice.draw(st.sampled_from(sorted(self.given, key=str))), word, again=again)
 
-    def say(self, call: CallRecord, word: str, *, again: bool = False) -> None:
+    def say(self, key: CallKey, word: str, *, again: bool = False) -> None:
+        call = self.find(key)
         by = self.reporter(call, again=again)
         if word == "progress":
-            self.run(calls.report_progress, calls.ProgressReport(by, codec.encode({"percent": 50})))
-            return
-        words = {
-            "yes": a_result(by), "no": a_result(by, ok=False), "invalid": a_result(by, ok="?"), "fail": a_failure(by),
-            "cancel": a_cancellation(by),
-        }  # fmt: skip
-        outcome = self.run(calls.finish, words[word], counted_refusal=word == "invalid")
-        if isinstance(outcome, calls.Reported):
+            outcome = self.run(calls.report_progress, calls.ProgressReport(by, codec.encode({"percent": 50})))
+            assert isinstance(outcome, calls.Reported) == (call.status not in ENDS)
+        elif word == "invalid":
+            outcome = self.run(calls.finish, a_result(by, ok="?"), counted_refusal=True)
+            assert isinstance(outcome, Rejection)
+            if call.status not in ENDS:
+                self.invalid[key].add(by.request_id)
+                assert (self.find(key).error_code == "tool_output_invalid") == (len(self.invalid[key]) == 3)
+        else:
+            outcome = self.run(calls.finish, WORDS[word](by))
+            expected = call.status not in ENDS or self.words.get(key) == word
+            assert isinstance(outcome, calls.Reported) == expected
+            if expected:
+                self.words[key] = word
+        if self.find(key).status in ENDS:
             self.forget_message(call)
+            self.check_launch_ended(call)
+
+    def check_launch_ended(self, call: CallRecord) -> None:
+        if call.status not in ENDS and call.tool_id == "board.open":
+            others = call_rows.open_of_instance(self.records.transaction(), call.instance_id or "")
+            assert bool(others) == (self.records.instance(call.instance_id).state in LIVE)
 
     def forget_message(self, call: CallRecord) -> None:
         """The store told the channel that the message is settled."""
@@ -263,37 +309,68 @@ class Story(RuleBasedStateMachine):
 
     def end_process(self, process: Process, *, counted: bool) -> None:
         delivered = tuple(one for one in process.sent.values() if one is not None)
-        stopping = self.records.attempt(process.attempt_id).state is AttemptState.STOPPING
-        for call in call_rows.open_of_instance(self.records.transaction(), process.instance_id):
-            if counted and not stopping and (call.status == "running" or call.call_id in delivered):
-                self.deaths[call.key] += 1
+        counts = counted and self.records.attempt(process.attempt_id).state is not AttemptState.STOPPING
+        had = [
+            call.key
+            for call in call_rows.open_of_instance(self.records.transaction(), process.instance_id)
+            if call.status == "running" or call.call_id in delivered
+        ]
+        self.deaths.update(had if counts else ())
 
         self.run(instances.end_attempt, instances.AttemptEnd(process.attempt_id, "exited", counted, delivered))
 
+        self.gone(process)
+        given_up = self.records.instance(process.instance_id).state is InstanceState.FAILED
+        for key in had:
+            self.check_interrupted(key, given_up=given_up)
+
+    def gone(self, process: Process) -> None:
+        self.sent_before |= {(*self.place(process.instance_id), number) for number in process.sent}
         del self.processes[process.attempt_id]
+
+    def check_interrupted(self, key: CallKey, *, given_up: bool = False) -> None:
+        call = self.find(key)
+        if call.tool_id == "notes.once":
+            assert call.error_code == "outcome_unknown"
+        elif self.deaths[key] >= 3 or given_up:
+            assert call.error_code == "app_crashed"
+        else:
+            assert call.status == "waiting_for_app"
 
     # --- the operator, time, and the daemon ---
 
-    @rule(name=st.sampled_from((("app", "notes"), ("app", "board"), ("tool", "notes.once"))), enabled=st.booleans())
-    def switch(self, name: Any, *, enabled: bool) -> None:  # noqa: ANN401 - a literal
-        self.run(apps.switch, apps.SwitchTo(*name, enabled=enabled))
-        (self.off.discard if enabled else self.off.add)(name)
+    @rule(name=st.sampled_from((("app", "notes"), ("app", "board"), ("tool", "notes.once"))), stays=st.integers(0, 3))
+    def switch(self, name: Any, stays: int) -> None:  # noqa: ANN401 - a literal
+        """Off, and mostly on again at once."""
+        self.run(apps.switch, apps.SwitchTo(*name, enabled=False))
+        self.off.add(name)
+        if stays:
+            self.run(apps.switch, apps.SwitchTo(*name, enabled=True))
+            self.off.discard(name)
 
-    @rule(seconds=st.sampled_from((0.5, 5.0, 11.0, 61.0, 31 * 86_400.0)))
-    def time_passes(self, seconds: float) -> None:
+    @rule(seconds=st.sampled_from((0.5, 5.0, GRACE_S, TIMEOUT_S, 31 * 86_400.0)), swept=st.booleans())
+    def time_passes(self, seconds: float, *, swept: bool) -> None:
         self.records.clock.move(seconds)
+        if swept:
+            self.sweep()
 
     @rule()
     def sweep(self) -> None:
-        now = self.records.clock.now().boot_s
-        outcome = self.run(calls.expire_due, None)
-        assert outcome.next_due_boot_s is None or outcome.next_due_boot_s > now
+        while self.run(calls.expire_due, None).ended:
+            pass
+        for key, due in self.due.items():
+            open_still = self.find(key).status not in ENDS
+            assert not (open_still and due < self.now() - 0.001)
+            if not open_still and key not in self.ended:
+                assert due < self.now() + 0.001
         self.run(agents.drop_unread, None)
         self.run(agents.count_floods, None)
 
     @rule(down_s=st.sampled_from((0.0, 11.0, 61.0)), reboot=st.booleans(), cut_short=st.booleans(), looked_at=st.integers(0, 2))
     def daemon_dies(self, down_s: float, looked_at: int, *, reboot: bool, cut_short: bool) -> None:
-        self.processes.clear()
+        for process in list(self.processes.values()):
+            self.gone(process)
+        running = [key for key in self.bodies if self.find(key).status == "running"]
         if reboot:
             self.records.clock.reboot(down_s)
         else:
@@ -301,6 +378,8 @@ class Story(RuleBasedStateMachine):
         if cut_short:  # and again, while it recovers
             self.recover(looked_at)
         self.recover()
+        for key in running:
+            self.check_interrupted(key)
 
     def recover(self, at_most: int | None = None) -> None:
         self.run(recovery.retire_missing_apps, None)
@@ -377,10 +456,8 @@ class Story(RuleBasedStateMachine):
     def teardown(self) -> None:
         """The faults stop, and everything drains in bounded time."""
         for _ in range(6):
-            for instance_id in instances.read_wanted(self.records.transaction(), None).wanted:
-                outcome = self.run(instances.begin_attempt, instance_id)
-                assert isinstance(outcome, instances.AttemptBegun)
-                self.processes[outcome.attempt_id] = Process(outcome.attempt_id, instance_id)
+            for instance_id in self.wanted():
+                self.begin_one(instance_id)
             for process in list(self.processes.values()):
                 if not process.ready:
                     self.attach_one(process)
@@ -399,14 +476,12 @@ class Story(RuleBasedStateMachine):
 
     def work_off(self, process: Process) -> None:
         self.read_for(process, 64)
-        for number, call_id in list(process.sent.items()):
-            if number in process.sent:
+        for number in list(process.sent):
+            if number in process.sent and self.records.instance(process.instance_id).state in LIVE:
                 self.acknowledge_one(process, number)
-            if call_id is not None:
-                self.say(self.find(self.key_of(process.instance_id, call_id)), "yes")
         for call in call_rows.open_of_instance(self.records.transaction(), process.instance_id):
-            self.say(call, "yes")
+            self.say(call.key, "yes")
 
 
 TestStory = Story.TestCase
-TestStory.settings = settings(max_examples=120, stateful_step_count=40)
+TestStory.settings = settings(max_examples=300, stateful_step_count=50)

@@ -32,6 +32,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 def enter(place: str) -> None:
     """Make this process one that was started in `place`. Needs one thread, and root for all but `user`."""
     if os.getuid() == 0:
+        os.setgroups([4])  # a group to lose
         # Nothing that a test mounts or leaves in System V memory may be seen outside.
         if _libc.unshare(ctypes.c_int(_CLONE_NEWNS | _CLONE_NEWIPC)) != 0:
             raise OSError(ctypes.get_errno(), "unshare")

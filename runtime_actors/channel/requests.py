@@ -1,0 +1,140 @@
+"""What MiniApps ask, and how they are answered."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from runtime_actors.channel import messages as m
+from runtime_actors.channel.intake import read_request
+from runtime_actors.channel.session import MAX_INVALID, Phase, Session
+from runtime_actors.commands import agents, inbox
+from runtime_actors.commands import calls as call_commands
+from runtime_actors.contract import codec, envelope
+from runtime_actors.contract.inbox import InboxAcknowledge, InboxList, InboxPage, MiniAppMessage
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+from runtime_actors.contract.tools import CallReply, CommandReceipt, ToolGet
+from runtime_actors.records.boxes import number_of
+from runtime_actors.rules.delivery import WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime_actors.channel.sessions import Sessions
+    from runtime_actors.contract.base import WireModel
+    from runtime_actors.contract.envelope import Envelope
+    from runtime_actors.mailbox import Mailbox
+    from runtime_actors.store.client import Store
+
+_PAGE_BYTES_LEFT: Final = 4096
+"""Of a frame, for the envelope around a page."""
+
+
+class Requests:
+    """Belongs to the channel actor, on whose thread it runs. `condemn` ends an attempt that misbehaves."""
+
+    def __init__(
+        self,
+        store: Store,
+        sessions: Sessions,
+        router: Mailbox[object],
+        me: Mailbox[object],
+        condemn: Callable[[Session, str], None],
+    ) -> None:
+        self._store, self._sessions, self._router, self._me = store, sessions, router, me
+        self._condemn = condemn
+
+    def take(self, session: Session, said: Envelope) -> None:
+        """Have a request decided, if the worker may make one now."""
+        # A welcomed worker repeats at once; what it asks is decided behind its attach, for the store keeps the order.
+        if not session.proven or session.phase not in {Phase.ATTACHING, Phase.OPEN, Phase.ENDING}:
+            return  # it repeats what has no receipt after the next welcome
+        try:
+            request = read_request(said)
+        except ValidationError as error:
+            self._refuse_request(session, said.id, RejectionCode.MESSAGE_INVALID, envelope.describe(error))
+            return
+        taken = session.take_request(said.id, time.monotonic())
+        if taken is None:
+            self._condemn(session, "credit_exceeded")
+        elif taken:
+            self._handle(session, said.id, request)
+
+    def _refuse_request(self, session: Session, request_id: str, code: RejectionCode, detail: str) -> None:
+        session.invalid += 1
+        event = agents.Event("report.refused", {"who": session.instance_id, "attempt_id": session.attempt_id}, code)
+        self._store.run(agents.note_event, event)
+        receipt = CommandReceipt(request_id=request_id, accepted=False, code=code, detail=detail)
+        self._sessions.say(session, "lineup.v1.receipt", receipt)
+        if session.invalid >= MAX_INVALID:
+            self._condemn(session, "protocol_error")
+
+    def _handle(self, session: Session, request_id: str, request: Any) -> None:  # noqa: ANN401 - one of REQUESTS
+        attempt_id, instance_id = session.attempt_id, session.instance_id
+        match request:
+            case InboxAcknowledge(message_id=message_id):
+                self._store.run(
+                    call_commands.acknowledge,
+                    call_commands.Acknowledge(instance_id, attempt_id, number_of(message_id)),
+                    lambda outcome: self._me.tell(
+                        m.Decided(attempt_id, request_id, outcome if isinstance(outcome, Rejection) else None)
+                    ),
+                )
+            case InboxList(after_message_id=after):
+                of = inbox.InboxPageOf(instance_id, frozenset(), number_of(after or "m0") or 0, WINDOW)
+                self._store.run(
+                    inbox.read_inbox, of, lambda page: self._me.tell(m.Listed(attempt_id, request_id, page))
+                )
+            case ToolGet(call_id=call_id):
+                self._store.run(
+                    inbox.read_for_app,
+                    (instance_id, call_id),
+                    lambda call: self._me.tell(m.Looked(attempt_id, request_id, call)),
+                )
+            case _:
+                by = call_commands.Reporter(instance_id, attempt_id, request_id, request.call_id)
+                self._router.tell(m.Report(by, request))
+
+    def answer_decided(self, decided: m.Decided) -> None:
+        """With a receipt."""
+        refused = decided.refused
+        receipt = CommandReceipt(
+            request_id=decided.request_id,
+            accepted=refused is None,
+            code=refused.code if refused else None,
+            detail=refused.detail if refused else None,
+            call_status=decided.call_status,
+        )
+        self._answer(decided.attempt_id, decided.request_id, "lineup.v1.receipt", receipt)
+
+    def answer_list(self, listed: m.Listed) -> None:
+        """With as much of a page as fits one frame."""
+        if isinstance(listed.page, Rejection):
+            self.answer_decided(m.Decided(listed.attempt_id, listed.request_id, listed.page))
+            return
+        fitting: list[MiniAppMessage] = []
+        size = _PAGE_BYTES_LEFT
+        for message in listed.page.messages:
+            size += len(codec.encode(message.to_wire()))
+            if fitting and size > codec.MAX_FRAME_BYTES:
+                break
+            fitting.append(message)
+        more = len(fitting) < len(listed.page.messages) or not listed.page.complete
+        page = InboxPage(request_id=listed.request_id, messages=tuple(fitting), more=more)
+        self._answer(listed.attempt_id, listed.request_id, "lineup.v1.inbox.page", page)
+
+    def answer_get(self, looked: m.Looked) -> None:
+        """With a call."""
+        if isinstance(looked.call, Rejection):
+            self.answer_decided(m.Decided(looked.attempt_id, looked.request_id, looked.call))
+            return
+        reply = CallReply(request_id=looked.request_id, call=looked.call)
+        self._answer(looked.attempt_id, looked.request_id, "lineup.v1.tools.call", reply)
+
+    def _answer(self, attempt_id: str, request_id: str, kind: str, body: WireModel) -> None:
+        session = self._sessions.of_attempt.get(attempt_id)
+        if session is not None:
+            session.undecided.pop(request_id, None)
+            self._sessions.say(session, kind, body)
