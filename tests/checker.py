@@ -1,8 +1,8 @@
 """What must always hold (design section 9), checked after the fact and from outside.
 
-Pure functions over three things: what clients and MiniApps wrote down (`history`), the rows of `lineup audit`, and what the
-listings show once everything has drained. Nothing of the daemon's insides, and no code of the runtime: the chain and the
-lives of calls are computed again here.
+Pure functions over three things: what clients and MiniApps wrote down (`history`), the rows of `lineup audit`, and what
+the listings show once everything has drained. Nothing of the daemon's insides, and no code of the runtime: the chain
+and the lives of calls are computed again here.
 
 A history is a list of maps with `what`, `at` (CLOCK_MONOTONIC, which all processes of a machine share) and, of agents:
 `invoked`, `asked`, `answered`, `unknown`, `delivered`, `settled`, `attached`; of MiniApps: `given`, `acked`, `said`.
@@ -63,7 +63,7 @@ def violations(seen: Evidence) -> list[str]:
     return [
         *_chain(seen.audit),
         *_marks(seen),
-        *_each_call_ends_once(seen, lives),
+        *_each_call_ends_once(lives),
         *_what_agents_were_told(seen, lives),
         *_refusals(seen, lives),
         *_acknowledged_messages(seen),
@@ -153,7 +153,7 @@ def _lives(audit: Iterable[Row]) -> dict[Key, Life]:
     return lives
 
 
-def _each_call_ends_once(seen: Evidence, lives: Mapping[Key, Life]) -> list[str]:
+def _each_call_ends_once(lives: Mapping[Key, Life]) -> list[str]:
     faults = [f"{key}: {crossing} out of order" for key, life in lives.items() for crossing in life.crossings]
     for key, life in lives.items():
         if life.path != ["received", "routing", "waiting_for_app"]:
@@ -167,38 +167,59 @@ def _each_call_ends_once(seen: Evidence, lives: Mapping[Key, Life]) -> list[str]
 
 def _what_agents_were_told(seen: Evidence, lives: Mapping[Key, Life]) -> list[str]:
     """Accepted calls have one result, delivered at least once, every copy the same, and nothing else is ever read."""
-    faults: list[str] = []
-    frames: dict[tuple[str, str, int], str] = {}
-    results: dict[Key, set[int]] = defaultdict(set)
-    final: dict[Key, str] = {}
     accepted = {_key(one, one["body"]["call"]) for one in seen.history if _is_state(one)}
-    dropped = {(row["subject"]["agent_id"], row["detail"]["number"]) for row in seen.audit if row["event"] == "delivery.dropped"}
+    faults = [f"{key}: was accepted and is not in the audit log" for key in accepted - lives.keys()]
+    return faults + _copies(seen) + _readings(seen, lives) + _results(seen, lives)
+
+
+def _copies(seen: Evidence) -> list[str]:
+    frames: dict[tuple[str, str, int], str] = {}
+    faults = []
     for one in seen.history:
         if one["what"] == "delivered":
             place = (one["agent"], one["stream"], one["number"])
             if frames.setdefault(place, one["frame"]) != one["frame"]:
                 faults.append(f"delivery {place}: copies differ")
+    return faults
+
+
+def _readings(seen: Evidence, lives: Mapping[Key, Life]) -> list[str]:
+    """Once final, a call is read as that and nothing else, which is what was recorded.
+
+    An answer may come behind a delivery that was decided after it, but not to a question that was asked after that.
+    """
+    faults: list[str] = []
+    final: dict[Key, tuple[str, float]] = {}
+    asked_at: dict[str, float] = {one["id"]: one["at"] for one in seen.history if one["what"] == "asked"}
+    for one in seen.history:
         call = one["body"].get("call") if one["what"] in {"answered", "delivered"} else None
         if call is None:
             continue
         key = _key(one, call)
-        if one["what"] == "delivered":
-            results[key].add(one["number"])
         if call["status"] in FINAL:
-            word = _word(call)
-            if final.setdefault(key, word) != word:
-                faults.append(f"{key}: was final as {final[key]} and then as {word}")
+            word = final.setdefault(key, (_word(call), one["at"]))[0]
+            if word != _word(call):
+                faults.append(f"{key}: was final as {word} and then as {_word(call)}")
             if key in lives and lives[key].ended is not None:
                 faults += _agrees(key, call, lives[key])
-        elif key in final:
+        elif key in final and asked_at.get(str(one.get("id")), one["at"]) > final[key][1]:
             faults.append(f"{key}: was final and then {call['status']}")
-    faults += [f"{key}: was accepted and is not in the audit log" for key in accepted - lives.keys()]
-    agents = {one["agent"] for one in seen.history if one["what"] == "attached"}
-    for key, life in lives.items():
-        count = len(results[key])
-        if key[0] in agents and count != 1 and not (count == 0 and dropped):
-            faults.append(f"{key}: {count} results were delivered, ended {life.ended and life.ended['detail']}")
     return faults
+
+
+def _results(seen: Evidence, lives: Mapping[Key, Life]) -> list[str]:
+    """One number for each call; none only for what was dropped because nobody read it."""
+    numbers: dict[Key, set[int]] = defaultdict(set)
+    for one in seen.history:
+        if one["what"] == "delivered" and "call" in one["body"]:
+            numbers[_key(one, one["body"]["call"])].add(one["number"])
+    dropped = any(row["event"] == "delivery.dropped" for row in seen.audit)
+    agents = {one["agent"] for one in seen.history if one["what"] == "attached"}
+    return [
+        f"{key}: {len(numbers[key])} results were delivered, ended {life.ended and life.ended['detail']}"
+        for key, life in lives.items()
+        if key[0] in agents and len(numbers[key]) != 1 and not (dropped and not numbers[key])
+    ]
 
 
 def _agrees(key: Key, call: Row, life: Life) -> list[str]:
@@ -233,7 +254,7 @@ def _refusals(seen: Evidence, lives: Mapping[Key, Life]) -> list[str]:
             continue
         key = (agent, request["conversation"], request["call_id"])
         spent[agent, code] += 1
-        if code not in {"call_id_conflict"} and key in lives and key not in accepted:
+        if code != "call_id_conflict" and key in lives and key not in accepted:
             faults.append(f"{key}: was refused with {code} and has a record")
         is_noted = noted[agent, request["call_id"], code] or code in {"message_invalid", "message_too_large"}
         if not is_noted and spent[agent, code] <= _PLAIN_REFUSALS:
@@ -263,7 +284,9 @@ def _acknowledged_messages(seen: Evidence) -> list[str]:
 def _interrupted_work(seen: Evidence) -> list[str]:
     """Completed means that the work was done, and what must not run twice did not."""
     faults = []
-    inputs = {(one["agent"], one["conversation"], one["call_id"]): one for one in seen.history if one["what"] == "invoked"}
+    inputs = {
+        (one["agent"], one["conversation"], one["call_id"]): one for one in seen.history if one["what"] == "invoked"
+    }
     for one in seen.history:
         call = one["body"].get("call") if one["what"] == "delivered" else None
         if call is None or call["status"] != "completed":

@@ -185,11 +185,21 @@ def attach(tx: Transaction, attached: Attached) -> AttemptReady | AttemptOver:
         # An earlier process had it, and recovery has not come to it yet: this one must not be given it.
         if call.fails_on_interruption and call.status is CallStatus.RUNNING:
             interrupt(tx, call, counted=False)
+        elif not _is_readable(call):  # one spoiled record must not keep the process from all its other calls
+            endings.give_up(tx, call, RejectionCode.INTERNAL_ERROR, "its record cannot be read any more")
     still = rows.get(tx, instance.instance_id)
     if still is None or still.state not in LIVE:
         return AttemptOver(attached.attempt_id)  # that was its last call
     _owe_again(tx, instance.instance_id)
     return AttemptReady(attempt.attempt_id, instance.instance_id, still.state)
+
+
+def _is_readable(call: CallRecord) -> bool:
+    try:
+        calls.for_app(call)
+    except (ValueError, TypeError):  # what msgpack and pydantic raise
+        return False
+    return True
 
 
 def _owe_again(tx: Transaction, instance_id: str) -> None:

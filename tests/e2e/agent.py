@@ -116,7 +116,7 @@ class Agent:
     ) -> tuple[str, dict[str, Any]]:
         """Type (without its prefix) and body of the answer."""
         request_id = self.send(kind, body, conversation=conversation)
-        return self.wait(f"an answer to {kind}", lambda: self.answers.get(request_id), within_s)
+        return self.answer(request_id, within_s)
 
     def send(self, kind: str, body: dict[str, Any], *, conversation: str | None = None) -> str:
         """Send a request that is repeated until it is answered; its id."""
@@ -139,8 +139,15 @@ class Agent:
 
     def accepted(self, key: tuple[str, str], within_s: float = 20.0) -> dict[str, Any]:
         """Wait for the answer to an invoke."""
-        request_id = self.calls[key]
-        return self.wait(f"an answer to {key}", lambda: self.answers.get(request_id), within_s)[1]
+        return self.answer(self.calls[key], within_s)[1]
+
+    def answer(self, request_id: str, within_s: float = 20.0) -> tuple[str, dict[str, Any]]:
+        """Wait for the answer to what `send` or `cancel` sent."""
+        return self.wait(f"an answer to {request_id}", lambda: self.answers.get(request_id), within_s)
+
+    def until_running(self, key: tuple[str, str]) -> None:
+        """Wait until the app has taken a call over."""
+        self.wait(f"{key} runs", lambda: self.get(key)[1]["call"]["status"] == "running")
 
     def code_of(self, key: tuple[str, str]) -> str | None:
         """The code with which an invoke was refused."""
@@ -294,7 +301,13 @@ class Agent:
         digest = hashlib.sha256(frame).hexdigest()
         is_new = (self.stream, number) not in self.handled
         self._note(
-            "delivered", stream=self.stream, number=number, kind=kind, conversation=conversation, frame=digest, body=body
+            "delivered",
+            stream=self.stream,
+            number=number,
+            kind=kind,
+            conversation=conversation,
+            frame=digest,
+            body=body,
         )
         self.handled.add((self.stream, number))
         if is_new and kind == "tool.result":
@@ -317,4 +330,3 @@ class Agent:
 
     def _note(self, what: str, **fields: object) -> None:
         self.history.append({"what": what, "agent": self.name, "at": time.monotonic(), **fields})
-

@@ -61,7 +61,9 @@ def is_alive(process: psutil.Process) -> bool:
 class Daemon:
     """`lineup run` with a state folder, started, killed and started again. Its standard error is kept in `log`."""
 
-    def __init__(self, state: Path, *, apps: Sequence[Path] = (APPS / "probe",), options: Sequence[str] = QUICK) -> None:
+    def __init__(
+        self, state: Path, *, apps: Sequence[Path] = (APPS / "probe",), options: Sequence[str] = QUICK
+    ) -> None:
         self.state = state
         self.apps = tuple(apps)
         self.options = tuple(options)
@@ -194,7 +196,11 @@ class Daemon:
     def instance(self, conversation_id: str, app_scope: str = "probe") -> dict[str, Any] | None:
         """The live instance of a scope."""
         for row in self.listed("ps"):
-            if row["conversation_id"] == conversation_id and row["app_scope"] == app_scope and row["state"] != "closing":
+            if (
+                row["conversation_id"] == conversation_id
+                and row["app_scope"] == app_scope
+                and row["state"] != "closing"
+            ):
                 return row
         return None
 

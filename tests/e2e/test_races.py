@@ -62,7 +62,7 @@ def test_a_cancel_and_a_result_at_the_same_moment_leave_one_end(world: World, ag
     for key in keys:
         agent.final(key)
 
-    answers = [agent.wait("an answer", lambda cancel=cancel: agent.answers.get(cancel)) for cancel in cancels]
+    answers = [agent.answer(cancel) for cancel in cancels]
 
     codes = Counter(body.get("code", kind) for kind, body in answers)
     assert set(codes) <= {"tool.state", "call_already_final"}
@@ -104,7 +104,7 @@ def _said(world: World, call_id: str, word: str) -> list[dict[str, Any]]:
 def test_an_instance_that_is_closed_as_it_dies_is_closed_once(world: World, agent: Agent) -> None:
     for number in range(40):
         key = agent.invoke("probe.slow", f"{number}", steps=1, step_ms=0, conversation=f"c{number}")
-        agent.wait("it works", lambda key=key: agent.progress.get(key[1]) or key in agent.finals)
+        _wait_for_progress(agent, key)
         row = world.daemon.instance(key[0])
         agent.final(key)
         if row is not None and row["pid"]:
@@ -118,6 +118,10 @@ def test_an_instance_that_is_closed_as_it_dies_is_closed_once(world: World, agen
     assert len(closed) == 40
     assert " error " not in world.daemon.said()
     assert world.violations() == []
+
+
+def _wait_for_progress(agent: Agent, key: tuple[str, str]) -> None:
+    agent.wait("it works", lambda: agent.progress.get(key[1]) or key in agent.finals)
 
 
 def test_closing_and_opening_again_and_again_is_no_crash_loop(world: World, agent: Agent) -> None:
@@ -210,8 +214,8 @@ def test_an_app_is_switched_off_while_five_of_its_processes_crash_in_a_loop(make
 
 def test_a_call_that_needs_too_much_memory_fails_alone_and_at_once(make_world: MakeWorld) -> None:
     world = make_world()
-    limited = {"extensions": {"limits": {"memory_mb": 64}}}
-    folder = write_app(world.daemon.state / "apps" / "needs", "needs", NEEDS_MEMORY, **limited)
+    limits = {"limits": {"memory_mb": 64}}
+    folder = write_app(world.daemon.state / "apps" / "needs", "needs", NEEDS_MEMORY, extensions=limits)
     world.daemon.apps += (folder,)
     _again(world)
     agent = world.agent()
@@ -221,7 +225,7 @@ def test_a_call_that_needs_too_much_memory_fails_alone_and_at_once(make_world: M
     ended = agent.final(agent.invoke("needs.go", "much"))
 
     assert (ended["status"], ended["error_code"]) == ("failed", "app.unhandled_exception")
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 10
     assert agent.final(agent.invoke("needs.go", "little"))["status"] == "completed"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from datetime import datetime
 from typing import Final
 
 import pytest
@@ -14,7 +15,8 @@ from tests.e2e.daemon import wait_until
 from tests.e2e.made_apps import a_tool, write_app
 from tests.faults.world import World, worker_words
 
-STOP_S: Final = 3.0
+STOP_S: Final = 5.0
+"""3 s on a machine that has nothing else to do."""
 TEXTS: Final = 50
 
 WAITS: Final = """
@@ -47,10 +49,6 @@ async def main(sdk):
 """
 
 
-def _runs(agent: Agent, key: tuple[str, str]) -> None:
-    agent.wait(f"{key} runs", lambda: agent.get(key)[1]["call"]["status"] == "running")
-
-
 def _die_and_come_back(world: World) -> None:
     world.daemon.kill()
     for agent in world.agents:
@@ -61,20 +59,20 @@ def _die_and_come_back(world: World) -> None:
 def test_a_deadline_survives_the_daemon(make_world: MakeWorld) -> None:
     """Reported for other runtimes: the timer is lost when the state is loaded again."""
     world = make_world()
-    limited = [a_tool("limited.go", "limited", timeout_ms=3000)]
+    limited = [a_tool("limited.go", "limited", timeout_ms=4000)]
     world.daemon.apps += (write_app(world.daemon.state / "apps" / "limited", "limited", WAITS, tools=limited),)
     _die_and_come_back(world)
     agent = world.agent()
     agent.attached()
-    begun = time.monotonic()
     key = agent.invoke("limited.go", "")
-    _runs(agent, key)
+    agent.until_running(key)
 
     _die_and_come_back(world)
     ended = agent.final(key)
 
     assert (ended["status"], ended["error_code"]) == ("expired", "deadline_passed")
-    assert 3.0 <= time.monotonic() - begun < 4.5
+    begun, over = (world.daemon.audit(event)[0]["at"] for event in ("call.admitted", "call.ended"))
+    assert 4.0 <= (datetime.fromisoformat(over) - datetime.fromisoformat(begun)).total_seconds() < 5.0
     world.drain()
     assert world.violations() == []
 
@@ -82,7 +80,7 @@ def test_a_deadline_survives_the_daemon(make_world: MakeWorld) -> None:
 def test_a_call_whose_record_is_spoiled_ends_and_the_others_are_recovered(world: World, agent: Agent) -> None:
     keys = [agent.invoke("probe.hold", f"call {number}") for number in range(10)]
     for key in keys:
-        _runs(agent, key)
+        agent.until_running(key)
     world.daemon.kill()
     with sqlite3.connect(world.daemon.state / "store.db") as sql:
         sql.execute("update calls set input = x'c1' where call_id = ?", (keys[2][1],))
@@ -93,7 +91,7 @@ def test_a_call_whose_record_is_spoiled_ends_and_the_others_are_recovered(world:
 
     assert (agent.final(keys[2])["status"], agent.final(keys[2])["error_code"]) == ("failed", "internal_error")
     for key in keys[:2] + keys[3:]:
-        _runs(agent, key)
+        agent.until_running(key)
         agent.cancel(key)
         assert agent.final(key)["status"] == "cancelled"
     world.drain()
@@ -161,7 +159,7 @@ def test_a_stop_is_not_held_up_by_a_stuck_call_which_goes_on_afterwards(make_wor
     agent = world.agent()
     agent.attached()
     key = agent.invoke("blocks.go", "stuck")
-    _runs(agent, key)
+    agent.until_running(key)
 
     begun = time.monotonic()
     assert world.daemon.terminate() == 0
@@ -187,6 +185,6 @@ def test_a_worker_that_dies_in_a_call_costs_seconds_and_not_the_deadline(
     ended = agent.final(always)
 
     assert (ended["status"], ended["error_code"]) == ("failed", "app_crashed")
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - begun < 15
     world.drain()
     assert world.violations() == []

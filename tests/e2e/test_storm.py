@@ -26,7 +26,7 @@ from tests.faults.world import World
 RecordProperty = Callable[[str, object], None]
 
 CALLS: Final = 1000
-IN_FLIGHT: Final = 8
+IN_FLIGHT: Final = 4
 KILL_EVERY_S: Final = 0.2
 ENDLESS: Final = (*QUICK, "--restart-intensity=1000000", "--restart-backoff=0")
 

@@ -160,7 +160,9 @@ class Round:
         agent.wait("progress", lambda: agent.progress.get(key[1]) or key in agent.finals)
         found = self.world.ask(lambda: self.world.daemon.instance(key[0]))
         if found is not None and found["pid"]:
-            self.world.ask(lambda: self.world.daemon.control("kill", {"instance_id": found["instance_id"]}, timeout_s=1.0))
+            self.world.ask(
+                lambda: self.world.daemon.control("kill", {"instance_id": found["instance_id"]}, timeout_s=1.0)
+            )
 
     def _end_kept(self) -> None:
         """The calls that the template left open."""
@@ -168,15 +170,18 @@ class Round:
         for conversation, call_id in agent.open_calls():
             if conversation == "kept":
                 # Again and again: a word can come before the call that it would release.
-                agent.wait("the kept call ends", lambda key=(conversation, call_id): self._released(key))
+                self._release((conversation, call_id))
             elif conversation == SPOILED:
-                wait_until("the poison was set aside", lambda: self._set_aside(), 20.0)
+                wait_until("the poison was set aside", self._set_aside, 20.0)
                 agent.cancel((conversation, call_id))
 
-    def _released(self, key: tuple[str, str]) -> bool:
-        self.agent.say("release", conversation=key[0])
-        self.agent.pump(0.05)
-        return key in self.agent.finals
+    def _release(self, key: tuple[str, str]) -> None:
+        def released() -> bool:
+            self.agent.say("release", conversation=key[0])
+            self.agent.pump(0.05)
+            return key in self.agent.finals
+
+        self.agent.wait("the kept call ends", released)
 
     def _set_aside(self) -> bool:
         self.agent.pump(0.01)

@@ -27,7 +27,7 @@ def planned(seeds: range, only: str | None) -> Iterator[Job]:
                     yield command, case.name, seed
 
 
-def play(job: Job, template: Path, history: History) -> tuple[Job, str, dict[str, int]]:
+def play(job: Job, template: Path, history: History) -> tuple[str, dict[str, int]]:
     """One run: what was wrong with it, "" for nothing, and its figures."""
     command, name, seed = job
     choose = random.Random(f"{name}/{seed}") if seed else None  # noqa: S311 - where the fault strikes
@@ -36,11 +36,16 @@ def play(job: Job, template: Path, history: History) -> tuple[Job, str, dict[str
         try:
             outcome = campaign.run(case, template, history, folder / "s", seed)
         except (TooLong, AssertionError) as error:
-            return job, f"{name}: {error} (again: scripts/crash --only {name} --seed {seed})", {}
+            return f"{name}: {error} (again: scripts/crash --only {name} --seed {seed})", {}
     figures = outcome.figures | {"deaths": outcome.deaths, "hit": len(case.faults) - len(outcome.missed)}
     if outcome.violations or (outcome.missed and not seed):
-        return job, campaign.describe(case, seed, outcome), figures
-    return job, "", figures
+        return campaign.describe(case, seed, outcome), figures
+    return "", figures
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main() -> int:
@@ -57,14 +62,14 @@ def main() -> int:
         history = world.prepare(folder / "template")
         runs = [pool.submit(play, job, folder / "template", history) for job in jobs]
         for done, run in enumerate(as_completed(runs), start=1):
-            job, wrong, figures = run.result()
+            wrong, figures = run.result()
             totals.update(figures)
             if wrong:
                 failed += 1
-                print(f"FAILED {wrong}", flush=True)
+                say(f"FAILED {wrong}")
             if done % 20 == 0 or done == len(jobs):
-                print(f"{done}/{len(jobs)} runs, {failed} failed, {time.monotonic() - begun:.0f} s", flush=True)
-    print(
+                say(f"{done}/{len(jobs)} runs, {failed} failed, {time.monotonic() - begun:.0f} s")
+    say(
         f"{len(jobs)} runs: {totals['hit']} faults struck, {totals['deaths']} daemons died, {totals['accepted']} calls "
         f"accepted, {totals['final']} ended, {totals['redelivered']} redelivered, {totals['duplicates']} duplicate "
         f"deliveries, {totals['entries']} audit entries; {failed} runs broke a promise"

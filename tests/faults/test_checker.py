@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -73,7 +74,7 @@ def invent_a_result(history: Rows, *_: object) -> None:
 def take_a_final_state_back(history: Rows, *_: object) -> None:
     twin = copy.deepcopy(_result(history))
     twin["body"]["call"] |= {"status": "running"}
-    history.append(twin | {"what": "answered", "kind": "tool.state", "id": "x"})
+    history.append(twin | {"what": "answered", "kind": "tool.state", "id": "x", "at": twin["at"] + 1})
 
 
 def read_another_end_later(history: Rows, *_: object) -> None:
@@ -127,7 +128,7 @@ def _rechain(audit: Rows) -> None:
     for seq, row in enumerate(audit, start=1):
         row["seq"] = seq
         entry = {name: row[name] for name in ("seq", "at", "event", "subject", "detail", "digest")}
-        head = checker.hashlib.sha256(head + checker.canonical(entry)).digest()
+        head = hashlib.sha256(head + checker.canonical(entry)).digest()
         row["head_hash"] = head.hex()
 
 

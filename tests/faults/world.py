@@ -17,7 +17,7 @@ from tests.e2e.daemon import APPS, QUICK, Daemon, TooLong, wait_until
 
 PROBE: Final = (APPS / "probe",)
 WITH_GUEST: Final = (APPS / "probe", APPS / "guest")
-ONCE: Final = frozenset({"probe.once", "guest.once"})
+ONCE: Final = frozenset({"probe.once"})
 SPOILED: Final = "spoiled"
 """The conversation whose instance can never start."""
 _DRAIN_S: Final = 30.0
@@ -105,7 +105,9 @@ class World:
             if not any(agent.open_calls() for agent in self.agents) and self.ask(self._is_quiet):
                 return
         left = {agent.name: agent.open_calls() for agent in self.agents}
-        raise TooLong(f"not drained within {within_s:g} s: {left}, {self.ask(lambda: self.daemon.listed('calls', open=True))}")
+        raise TooLong(
+            f"not drained within {within_s:g} s: {left}, {self.ask(lambda: self.daemon.listed('calls', open=True))}"
+        )
 
     def _is_quiet(self) -> bool:
         status = self.daemon.listed("status")[0]
@@ -148,8 +150,10 @@ def worker_words(daemon: Daemon) -> list[dict[str, Any]]:
 
 
 def prepare(state: Path) -> History:
-    """Leave a store as a killed daemon leaves it: calls of every kind, an app that will be missing, deliveries nobody read
-    for 31 days, and an instance that no supervisor can start.
+    """Leave a store as a killed daemon leaves it, with something to do for every command.
+
+    Calls of every kind, an app that will be missing, a delivery that nobody read for 31 days, and an instance that no
+    supervisor can start.
     """
     world = World(state, apps=WITH_GUEST)
     try:
@@ -157,13 +161,19 @@ def prepare(state: Path) -> History:
         agent = world.agent()
         agent.acknowledges = False
         agent.attached()
-        running = [agent.invoke("probe.hold", "held", conversation="kept"), agent.invoke("probe.once", "once", conversation="kept2", steps=1, step_ms=600_000)]
-        running += [agent.invoke("guest.hold", "guest", conversation="kept"), agent.invoke("probe.hold", "spoiled", conversation=SPOILED)]
+        running = [
+            agent.invoke("probe.hold", "held", conversation="kept"),
+            agent.invoke("probe.once", "once", conversation="kept2", steps=1, step_ms=600_000),
+        ]
+        running += [
+            agent.invoke("guest.hold", "guest", conversation="kept"),
+            agent.invoke("probe.hold", "spoiled", conversation=SPOILED),
+        ]
         old = agent.invoke("probe.echo", "old", conversation="kept")
         agent.final(old)
         agent.say("keep", conversation="kept")
         for key in running:
-            agent.wait(f"{key} runs", lambda key=key: _is_running(agent, key))
+            agent.until_running(key)
         wait_until("the text was given", lambda: any(one.get("text") == "keep" for one in worker_words(world.daemon)))
         world.daemon.kill()
     finally:
@@ -171,16 +181,12 @@ def prepare(state: Path) -> History:
     with sqlite3.connect(state / "store.db") as sql:
         sql.execute("update outbox set created_wall_s = created_wall_s - 31 * 86400 where call_id = ?", (old[1],))
         # No log file can have this name, so the supervisor fails whenever it is to fork for this instance.
+        of = "(select instance_id from instances where conversation_id = ?)"
         for table in ("attempts", "calls", "instances"):
-            of = f"select instance_id from instances where conversation_id = '{SPOILED}'"
-            where = "conversation_id = 'spoiled'" if table != "attempts" else f"instance_id in ({of})"
-            sql.execute(f"update {table} set instance_id = 'ins spoiled' where {where}")
+            rename = f"update {table} set instance_id = 'ins spoiled' where instance_id in {of}"  # noqa: S608 - our names
+            sql.execute(rename, (SPOILED,))
     sql.close()
     return world.history
-
-
-def _is_running(agent: Agent, key: tuple[str, str]) -> bool:
-    return bool(agent.get(key)[1]["call"]["status"] == "running")
 
 
 def copy(state: Path, to: Path) -> None:

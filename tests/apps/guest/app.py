@@ -1,144 +1,23 @@
-"""The MiniApp of the fault tests: it says in its log what it was given and what it said, and its results prove who made
-them.
-"""
+"""Another app beside the probe, which only says back what it is given, or holds it."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import signal
-import time
-
-from miniapp_worker.sdk import CommandReceipt, JsonObject, MiniAppMessage, MiniAppSDK, MiniAppToolCall
+from miniapp_worker.sdk import JsonObject, MiniAppSDK, MiniAppToolCall
 
 
 async def main(sdk: MiniAppSDK) -> None:
-    probe = Probe(sdk)
-    scope = sdk.context.app_scope
-    for name in ("echo", "slow", "hold", "once", "brief", "fail", "bad", "die", "exact", "late", "operate"):
-        sdk.tools.handler(f"{scope}.{name}")(probe.logged(getattr(probe, name)))
-    sdk.tools.subscribe_changes(probe.changed)
-    sdk.inbox.subscribe(probe.text)
-    await sdk.run_until_stopped()
-
-
-class Probe:
-    """One behaviour a tool."""
-
-    def __init__(self, sdk: MiniAppSDK) -> None:
-        self._sdk = sdk
-        self._held: dict[str, MiniAppToolCall] = {}
-
-    def log(self, what: str, **fields: object) -> None:
-        row = {"what": what, "conversation": self._sdk.context.conversation_id, "scope": self._sdk.context.app_scope}
-        print(json.dumps(row | {"pid": os.getpid(), "at": time.monotonic()} | fields), flush=True)
-
-    def logged(self, serve):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201 - a wrapper of any handler
-        async def logging(call: MiniAppToolCall) -> JsonObject | None:
-            self.log(
-                "given", message_id=call.message_id, call_id=call.call_id, tool=call.tool_id, repeated=call.repeated
-            )
-            result: JsonObject | None = await serve(call)
-            return result
-
-        return logging
-
-    # --- tools ---
-
-    async def echo(self, call: MiniAppToolCall) -> JsonObject:
-        return self._result(call)
-
-    async def exact(self, call: MiniAppToolCall) -> JsonObject:
-        """The same bytes whatever process answers."""
+    @sdk.tools.handler("guest.echo")
+    async def echo(call: MiniAppToolCall) -> JsonObject:
         return {"text": call.input["text"]}
 
-    async def operate(self, call: MiniAppToolCall) -> JsonObject:
-        return self._result(call)
-
-    async def slow(self, call: MiniAppToolCall) -> None:
-        await self._take_over(call)
-        begun = call.progress.percent if call.progress and call.progress.percent else 0
-        for step in range(int(begun), int(call.input.get("steps", 3))):
-            receipt = await self._sdk.tools.report_progress(call.call_id, percent=step + 1, note=f"step {step + 1}")
-            self._said(call, "progress", receipt)
-            await asyncio.sleep(call.input.get("step_ms", 20) / 1000)
-        await self._complete(call)
-
-    async def hold(self, call: MiniAppToolCall) -> None:
-        await self._take_over(call)
-        self._held[call.call_id] = call
-        if call.cancel_requested:
-            await self.changed(call)
-
-    async def once(self, call: MiniAppToolCall) -> None:
-        await self.slow(call)
-
-    async def brief(self, call: MiniAppToolCall) -> None:
-        await self._take_over(call)
-
-    async def late(self, call: MiniAppToolCall) -> None:
-        """Answer after the deadline of the tool."""
-        await self._take_over(call)
-        while not call.is_final:
-            await asyncio.sleep(0.01)
-        await self._complete(call)
-
-    async def fail(self, call: MiniAppToolCall) -> None:
-        receipt = await self._sdk.tools.fail(call.call_id, code="app.nope", message="it was asked to")
-        self._said(call, "failed", receipt)
-
-    async def bad(self, call: MiniAppToolCall) -> None:
-        """Say the wrong thing three times."""
-        for _ in range(3):
-            self._said(call, "bad", await self._sdk.tools.complete(call.call_id, {"wrong": True}))
-
-    async def die(self, call: MiniAppToolCall) -> JsonObject | None:
-        """Be killed in the middle, as often as the input says."""
-        if not call.repeated or call.input.get("always"):
-            if call.input.get("after_ack"):
-                await self._take_over(call)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return self._result(call)
-
-    # --- news ---
-
-    async def changed(self, call: MiniAppToolCall) -> None:
-        self.log("changed", call_id=call.call_id, status=call.status, cancel_requested=call.cancel_requested)
-        held = self._held.pop(call.call_id, None)
-        if held is None or call.is_final:
-            return
-        if call.input.get("complete_on_cancel"):
-            await self._complete(call)
-        else:
-            self._said(call, "cancelled", await self._sdk.tools.cancel(call.call_id, "as you wish"))
-
-    async def text(self, message: MiniAppMessage) -> None:
-        text = message.message.text if message.message else ""
-        self.log("given", message_id=message.message_id, text=text, repeated=message.repeated)
-        if text == "release":
-            for call in list(self._held.values()):
-                self._held.pop(call.call_id)
-                await self._complete(call)
-        if text != "keep":
-            await self._acknowledge(message.message_id)
-
-    # --- saying ---
-
-    async def _take_over(self, call: MiniAppToolCall) -> None:
+    @sdk.tools.handler("guest.hold")
+    async def hold(call: MiniAppToolCall) -> None:
         if call.message_id is not None:
-            await self._acknowledge(call.message_id)
+            await sdk.inbox.acknowledge(call.message_id)
 
-    async def _acknowledge(self, message_id: str) -> None:
-        receipt = await self._sdk.inbox.acknowledge(message_id)
-        if receipt.accepted:
-            self.log("acked", message_id=message_id)
+    @sdk.tools.subscribe_changes
+    async def changed(call: MiniAppToolCall) -> None:
+        if not call.is_final:
+            await sdk.tools.cancel(call.call_id)
 
-    async def _complete(self, call: MiniAppToolCall) -> None:
-        self._said(call, "completed", await self._sdk.tools.complete(call.call_id, self._result(call)))
-
-    def _said(self, call: MiniAppToolCall, word: str, receipt: CommandReceipt) -> None:
-        self.log("said", call_id=call.call_id, word=word, accepted=receipt.accepted, code=receipt.code)
-
-    def _result(self, call: MiniAppToolCall) -> JsonObject:
-        return {"text": call.input["text"], "by": os.getpid()}
+    await sdk.run_until_stopped()

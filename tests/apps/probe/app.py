@@ -1,6 +1,4 @@
-"""The MiniApp of the fault tests: it says in its log what it was given and what it said, and its results prove who made
-them.
-"""
+"""The MiniApp of the fault tests: its log says what it was given and said, and its results prove that it made them."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable
 
 from miniapp_worker.sdk import CommandReceipt, JsonObject, MiniAppMessage, MiniAppSDK, MiniAppToolCall
 
@@ -23,24 +22,27 @@ async def main(sdk: MiniAppSDK) -> None:
     await sdk.run_until_stopped()
 
 
+Serve = Callable[[MiniAppToolCall], Awaitable[JsonObject | None]]
+
+
 class Probe:
     """One behaviour a tool."""
 
     def __init__(self, sdk: MiniAppSDK) -> None:
         self._sdk = sdk
         self._held: dict[str, MiniAppToolCall] = {}
+        self._ends: dict[str, asyncio.Event] = {}
 
     def log(self, what: str, **fields: object) -> None:
         row = {"what": what, "conversation": self._sdk.context.conversation_id, "scope": self._sdk.context.app_scope}
-        print(json.dumps(row | {"pid": os.getpid(), "at": time.monotonic()} | fields), flush=True)
+        print(json.dumps(row | {"pid": os.getpid(), "at": time.monotonic()} | fields), flush=True)  # noqa: T201 - the worker's log
 
-    def logged(self, serve):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201 - a wrapper of any handler
+    def logged(self, serve: Serve) -> Serve:
         async def logging(call: MiniAppToolCall) -> JsonObject | None:
             self.log(
                 "given", message_id=call.message_id, call_id=call.call_id, tool=call.tool_id, repeated=call.repeated
             )
-            result: JsonObject | None = await serve(call)
-            return result
+            return await serve(call)
 
         return logging
 
@@ -80,8 +82,8 @@ class Probe:
     async def late(self, call: MiniAppToolCall) -> None:
         """Answer after the deadline of the tool."""
         await self._take_over(call)
-        while not call.is_final:
-            await asyncio.sleep(0.01)
+        ended = self._ends.setdefault(call.call_id, asyncio.Event())
+        await ended.wait()
         await self._complete(call)
 
     async def fail(self, call: MiniAppToolCall) -> None:
@@ -105,6 +107,8 @@ class Probe:
 
     async def changed(self, call: MiniAppToolCall) -> None:
         self.log("changed", call_id=call.call_id, status=call.status, cancel_requested=call.cancel_requested)
+        if call.is_final and call.call_id in self._ends:
+            self._ends.pop(call.call_id).set()
         held = self._held.pop(call.call_id, None)
         if held is None or call.is_final:
             return
