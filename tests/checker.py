@@ -202,7 +202,7 @@ def _readings(seen: Evidence, lives: Mapping[Key, Life]) -> list[str]:
                 faults.append(f"{key}: was final as {word} and then as {_word(call)}")
             if key in lives and lives[key].ended is not None:
                 faults += _agrees(key, call, lives[key])
-        elif key in final and asked_at.get(str(one.get("id")), one["at"]) > final[key][1]:
+        elif key in final and (asked_at.get(str(one.get("id"))) or one["at"]) > final[key][1]:
             faults.append(f"{key}: was final and then {call['status']}")
     return faults
 

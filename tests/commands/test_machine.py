@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from runtime_actors.commands import agents, apps, calls, inbox, instances, recovery
 from runtime_actors.commands.follow_ups import Deliver, Post
@@ -37,7 +37,7 @@ AGENTS: Final = ("local", "other")
 TALKS: Final = ("talk-1", "talk-2")
 WHO: Final = (*((("local", "talk-1"),) * 4), ("other", "talk-2"), ("other", "talk-1"))
 """Who speaks where: mostly one agent in its own conversation, so that stories get somewhere."""
-CALL_IDS: Final = ("c1", "c2", "c3")
+CALL_IDS: Final = ("c1", "c2", "c3", "c4", "c5")
 TOOLS: Final = ("notes.write", "notes.once", "board.open", "board.update", "board.show")
 GRACE_S: Final = 10.0
 TIMEOUT_S: Final = 60.0
@@ -128,6 +128,18 @@ class Story(RuleBasedStateMachine):
         return calls.Reporter(call.instance_id or "", "att", f"q{self.requests}", call.call_id)
 
     # --- agents ---
+
+    @initialize(tools=st.lists(st.sampled_from(TOOLS), max_size=4), taken_over=st.integers(0, 4), most=st.integers(0, 4))
+    def begin_in_the_middle(self, tools: list[str], taken_over: int, most: int) -> None:
+        """Most stories are about calls that processes have already."""
+        for call_id, tool in zip(CALL_IDS, tools, strict=False):
+            self.invoke(WHO[0], call_id, tool, BODIES[0])
+        for instance_id in self.wanted() if most else ():
+            process = self.begin_one(instance_id)
+            self.attach_one(process)
+            self.read_for(process, most)
+            for number in sorted(process.sent)[:taken_over]:
+                self.acknowledge_one(process, number)
 
     @rule(
         who=st.sampled_from(WHO), call_id=st.sampled_from(CALL_IDS), tool=st.sampled_from(TOOLS), given=st.sampled_from(BODIES)
@@ -348,13 +360,12 @@ class Story(RuleBasedStateMachine):
             self.run(apps.switch, apps.SwitchTo(*name, enabled=True))
             self.off.discard(name)
 
-    @rule(seconds=st.sampled_from((0.5, 5.0, GRACE_S, TIMEOUT_S, 31 * 86_400.0)), swept=st.booleans())
+    @rule(seconds=st.sampled_from((0.5, 5.0, GRACE_S + 0.5, TIMEOUT_S + 0.5, 31 * 86_400.0)), swept=st.booleans())
     def time_passes(self, seconds: float, *, swept: bool) -> None:
         self.records.clock.move(seconds)
         if swept:
             self.sweep()
 
-    @rule()
     def sweep(self) -> None:
         while self.run(calls.expire_due, None).ended:
             pass
@@ -366,7 +377,7 @@ class Story(RuleBasedStateMachine):
         self.run(agents.drop_unread, None)
         self.run(agents.count_floods, None)
 
-    @rule(down_s=st.sampled_from((0.0, 11.0, 61.0)), reboot=st.booleans(), cut_short=st.booleans(), looked_at=st.integers(0, 2))
+    @rule(down_s=st.sampled_from((0.0, 0.0, 11.0, 61.0)), reboot=st.booleans(), cut_short=st.booleans(), looked_at=st.integers(0, 2))
     def daemon_dies(self, down_s: float, looked_at: int, *, reboot: bool, cut_short: bool) -> None:
         for process in list(self.processes.values()):
             self.gone(process)
