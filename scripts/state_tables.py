@@ -1,8 +1,4 @@
-"""Print the state tables of calls, instances and attempts into docs/states.md.
-
-    .venv/bin/python scripts/state_tables.py            write the page
-    .venv/bin/python scripts/state_tables.py --check    exit 1 if the page is not what the tables say
-"""
+"""Print the state tables of calls, instances and attempts into docs/states.md; with --check, only see if it drifted."""
 
 from __future__ import annotations
 
@@ -23,13 +19,13 @@ Table = dict[str, dict[str, str]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "states.md"
 HEADER = """# States
 
-Printed by `scripts/state_tables.py` from the tables in `runtime_actors/rules/`; a test fails when this page is not what they
-say. An empty cell is an event that does not fit: what agents and apps report is refused there (`call_already_final` when the
-call is final, `call_not_ready` otherwise), and an event of the runtime's own would be a bug. Statuses are explained in
-`protocol.md`, section 4.3.
+Printed by `scripts/state_tables.py` from the tables in `runtime_actors/rules/`; a test fails when this page is not
+what they say. An empty cell is an event that does not fit: what agents and apps report is refused there
+(`call_already_final` when the call is final, `call_not_ready` otherwise), and an event of the runtime's own would be a
+bug. Statuses are explained in `protocol.md`, section 4.3.
 """
-CALLS = """`received` and `routing` are passed within the transaction that admits a call, `submitted` within the one that completes
-it. A wish to cancel is a field of the record and changes no status."""
+CALLS = """`received` and `routing` are passed within the transaction that admits a call, `submitted` within the one
+that completes it. A wish to cancel is a field of the record and changes no status."""
 INSTANCES = "An instance is live until it is `closing`. One that is `suspended` has no process."
 ATTEMPTS = "An attempt is one process of an instance. The end of one that is `stopping` is no crash."
 
@@ -51,7 +47,7 @@ def page() -> str:
 
 
 def diagram(table: Table) -> str:
-    """A mermaid diagram: one arrow for all events that lead from one state to another; loops stand in the cells only."""
+    """A mermaid diagram: one arrow for all events from one state to another; loops stand in the cells only."""
     lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {next(iter(table))}"]
     for state, row in table.items():
         arrows: dict[str, list[str]] = {}

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.fakes import Records, some_records
 
-# A busy machine must not fail a test that found nothing; the same examples each time, so that a red run can be repeated.
+# A busy machine must not fail a test that found nothing. The same examples each time: a red run can be repeated.
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci")
 

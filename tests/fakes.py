@@ -1,7 +1,7 @@
-"""What tests hand in instead of the world: a clock moved by hand, counted names, mailboxes that keep what they get, and a
-real SQLite store in memory with a small catalogue.
+"""What tests hand in instead of the world, and builders.
 
-Builders such as `an_invoke(call_id="c2")` let a test name only what matters.
+A clock moved by hand, counted names, mailboxes that keep what they get, and a real SQLite store in memory with a small
+catalogue. Builders such as `an_invoke(call_id="c2")` let a test name only what matters.
 """
 
 from __future__ import annotations
@@ -394,7 +394,9 @@ def refused(outcome: object) -> str:
     return str(outcome.code)
 
 
-def assert_refused(records: Records, rule: Callable[[Transaction, A], object], argument: A, code: str, event: str) -> None:
+def assert_refused(
+    records: Records, rule: Callable[[Transaction, A], object], argument: A, code: str, event: str
+) -> None:
     """A refusal leaves its audit entry, and nothing else."""
     before, seq = records.everything(), records.chain.seq
 

@@ -63,7 +63,9 @@ def test_adding_the_same_agent_again_is_harmless(records: Records) -> None:
 def test_an_agent_cannot_be_added_with_another_token(records: Records) -> None:
     records.run(agents.add_agent, agents.NewAgent("writer", b"hash", None))
 
-    assert_refused(records, agents.add_agent, agents.NewAgent("writer", b"other", None), "agent_exists", "agent.refused")
+    assert_refused(
+        records, agents.add_agent, agents.NewAgent("writer", b"other", None), "agent_exists", "agent.refused"
+    )
 
 
 @pytest.mark.parametrize(("name", "token_hash"), [("writer", b"wrong"), ("nobody", b"hash"), ("nobody", None)])
@@ -168,7 +170,9 @@ def test_all_copies_of_a_delivery_are_the_same_bytes(records: Records) -> None:
     assert page(records).deliveries == (told.delivery,)
 
 
-def test_deliveries_that_nobody_read_for_thirty_days_are_dropped_and_their_call_stays_readable(records: Records) -> None:
+def test_deliveries_that_nobody_read_for_thirty_days_are_dropped_and_their_call_stays_readable(
+    records: Records,
+) -> None:
     ended(records, "c1")
     records.clock.move(30 * 86_400)
     assert records.run(agents.drop_unread, None) == 0

@@ -21,7 +21,6 @@ from tests.fakes import (
     by,
     process_ended,
     running,
-    some_records,
     some_settings,
 )
 

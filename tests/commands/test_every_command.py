@@ -228,7 +228,7 @@ class FailingConnection:
 
 def test_every_command_has_a_story() -> None:
     assert set(STORIES) == set(COMMANDS)
-    assert GROWING == {"admit", "put_text", "add_agent"}
+    assert {"admit", "put_text", "add_agent"} == GROWING
 
 
 @pytest.mark.parametrize("name", sorted(STORIES))
@@ -251,7 +251,11 @@ def test_a_command_that_fails_at_any_statement_leaves_nothing_and_can_be_run_aga
         with pytest.raises(sqlite3.OperationalError, match="planted"):
             records.run(told.rule, argument)
 
-        records.sql, records.floods, records.ids = real, floods, ids  # a name that was lost with it would not be given again
+        records.sql, records.floods, records.ids = (
+            real,
+            floods,
+            ids,
+        )  # a name that was lost with it would not be given again
         assert records.everything() == before
         assert (records.chain.seq, records.chain.head) == end
         assert records.run(told.rule, argument) == outcome

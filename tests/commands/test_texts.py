@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 HELLO: Final = inbox.PutText("local", "talk", "t1", "notes", "hello", {"n": 1}, b"one")
 
 
-def page_of(records: Records, *, in_flight: frozenset[int] = frozenset(), after: int = 0, most: int = 10) -> inbox.InboxRead:
+def page_of(
+    records: Records, *, in_flight: frozenset[int] = frozenset(), after: int = 0, most: int = 10
+) -> inbox.InboxRead:
     page = inbox.read_inbox(records.transaction(), inbox.InboxPageOf("ins-1", in_flight, after, most))
     assert isinstance(page, inbox.InboxRead)
     return page
@@ -97,9 +99,7 @@ def test_the_same_id_of_another_conversation_is_another_text(records: Records) -
 def test_a_text_opens_its_conversation(records: Records) -> None:
     records.run(inbox.put_text, HELLO)
 
-    assert_refused(
-        records, inbox.put_text, replace(HELLO, agent_id="other"), "conversation_denied", "message.refused"
-    )
+    assert_refused(records, inbox.put_text, replace(HELLO, agent_id="other"), "conversation_denied", "message.refused")
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,31 @@ def cases(command: str, choose: random.Random | None = None) -> Iterator[Case]:
     yield Case(f"{command}-drop", ((fault("outcome", "drop"),),))
 
 
+def crowds(choose: random.Random) -> Iterator[Case]:
+    """All faults of all commands, several commands in a run: what one fault left half done, the next one meets."""
+    singles = {command: list(cases(command, choose)) for command in all_commands()}
+    for kind, together in (("daemon", 3), ("zygote-worker", 4), ("worker-zygote", 4), ("drop", 4)):
+        alone = AT_BOOT | {"expire_due"} if kind == "drop" else frozenset[str]()  # these stop a start
+        commands = sorted(singles, key=lambda _: choose.random())
+        for command in commands:
+            if command in alone:
+                yield _case(singles[command], kind)
+        rest = [_case(singles[command], kind) for command in commands if command not in alone]
+        for at in range(0, len(rest), together):
+            yield _crowd(kind, rest[at : at + together])
+
+
+def _case(of_command: list[Case], kind: str) -> Case:
+    return next(case for case in of_command if case.name.endswith(f"-{kind}"))
+
+
+def _crowd(kind: str, crowd: list[Case]) -> Case:
+    name = "+".join(case.name.removesuffix(f"-{kind}") for case in crowd) + f"-{kind}"
+    if kind == "daemon":  # a death each
+        return Case(name, tuple(itertools.chain.from_iterable(case.lives for case in crowd)))
+    return Case(name, (tuple(itertools.chain.from_iterable(case.faults for case in crowd)),))
+
+
 def all_commands() -> list[str]:
     return sorted(COMMANDS.keys() - INSIDE)
 

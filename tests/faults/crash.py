@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import time
@@ -15,29 +16,33 @@ from tests.e2e.agent import History
 from tests.e2e.daemon import TooLong, short_folder
 from tests.faults import campaign, world
 
-Job = tuple[str, str, int]
-"""Command, name of the case, seed."""
+Job = tuple[campaign.Case, int]
+"""What is planted, and the seed."""
 
 
 def planned(seeds: range, only: str | None) -> Iterator[Job]:
+    """Seed 0 is what CI runs: a command a run. With the others several commands share a run."""
     for seed in seeds:
-        for command in campaign.all_commands():
-            for case in campaign.cases(command):
-                if only is None or only in case.name:
-                    yield command, case.name, seed
+        choose = random.Random(seed)  # noqa: S311 - where the faults strike
+        found = (
+            campaign.crowds(choose)
+            if seed
+            else itertools.chain.from_iterable(map(campaign.cases, campaign.all_commands()))
+        )
+        yield from ((case, seed) for case in found if only is None or only in case.name)
 
 
 def play(job: Job, template: Path, history: History) -> tuple[str, dict[str, int]]:
     """One run: what was wrong with it, "" for nothing, and its figures."""
-    command, name, seed = job
-    choose = random.Random(f"{name}/{seed}") if seed else None  # noqa: S311 - where the fault strikes
-    case = next(one for one in campaign.cases(command, choose) if one.name == name)
+    case, seed = job
     with short_folder() as folder:
         try:
             outcome = campaign.run(case, template, history, folder / "s", seed)
         except (TooLong, AssertionError) as error:
-            return f"{name}: {error} (again: scripts/crash --only {name} --seed {seed})", {}
-    figures = outcome.figures | {"deaths": outcome.deaths, "hit": len(case.faults) - len(outcome.missed)}
+            return f"{case.name}: {error} (again: scripts/crash --only {case.name} --seed {seed})", {}
+    struck = [fault for fault in case.faults if fault not in outcome.missed]
+    figures = outcome.figures | {"deaths": outcome.deaths, "hit": len(struck)}
+    figures |= {f"{fault.command}:{fault.point}:{fault.action}": 1 for fault in struck}
     if outcome.violations or (outcome.missed and not seed):
         return campaign.describe(case, seed, outcome), figures
     return "", figures
@@ -74,6 +79,9 @@ def main() -> int:
         f"accepted, {totals['final']} ended, {totals['redelivered']} redelivered, {totals['duplicates']} duplicate "
         f"deliveries, {totals['entries']} audit entries; {failed} runs broke a promise"
     )
+    points = {f"{one.command}:{one.point}:{one.action}" for case, _ in jobs for one in case.faults}
+    rarest = sorted(points, key=lambda point: totals[point])[:3]
+    say(f"{len(points)} failpoints; least often struck: " + ", ".join(f"{point} {totals[point]}x" for point in rarest))
     return 1 if failed or not jobs else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from typing import Any, Final
 
 import msgpack
 import pytest
@@ -45,7 +46,7 @@ def test_the_head_is_what_the_protocol_says() -> None:
     assert head == hashlib.sha256(bytes(32) + msgpack.packb(written)).digest()
 
 
-EDITS = {
+EDITS: Final[dict[str, dict[str, Any]]] = {
     "seq": {"seq": 99},
     "at": {"at": "2026-01-01T12:00:00.000Z"},
     "event": {"event": "call.admitted"},

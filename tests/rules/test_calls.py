@@ -17,9 +17,6 @@ from runtime_actors.rules.calls import FINAL, CallEvent, CallRecord, advance, mu
 LATER: Final = "2026-01-01T12:00:01.000Z"
 
 # One line a status, one column an event in the order of CallEvent; "." is a refusal.
-# adm=admitted dec=declined que=queued acc=accepted red=redelivered can=cancel_requested pro=progressed los=worker_lost
-# out=output_refused res=result_submitted rec=recorded fai=app_failed acl=app_cancelled gra=grace_passed ddl=deadline_passed
-# giv=given_up
 CELLS: Final = """
                 adm dec que acc red can pro los out res rec fai acl gra ddl giv
 received        rou rej .   .   .   rec .   .   .   .   .   fai can can exp fai
@@ -45,7 +42,9 @@ def expected_cells() -> dict[tuple[str, str], str | None]:
     lines = [line.split() for line in CELLS.strip().splitlines()[1:]]
     names = {line[0][:3]: line[0] for line in lines}
     return {
-        (line[0], event): None if cell == "." else names[cell] for line in lines for event, cell in zip(EVENTS, line[1:], strict=True)
+        (line[0], event): None if cell == "." else names[cell]
+        for line in lines
+        for event, cell in zip(EVENTS, line[1:], strict=True)
     }
 
 

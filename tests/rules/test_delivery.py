@@ -1,8 +1,9 @@
 """A feed against a model of what drives it: a store that decides in order, and a mailbox that may lose offers.
 
-Pages, offers and settlements are told in the order in which the store decided them; an offer may be lost (its receiver was
-rebuilt), a page may be answered with a refusal, and a session may begin anew, upon which its outstanding page is not looked
-at. An owner may also settle before the store has (the outbox does): a page that was read before may then repeat the entry.
+Pages, offers and settlements are told in the order in which the store decided them; an offer may be lost (its
+receiver was rebuilt), a page may be answered with a refusal, and a session may begin anew, upon which its outstanding
+page is not looked at. An owner may also settle before the store has (the outbox does): a page that was read before may
+then repeat the entry.
 """
 
 from __future__ import annotations
@@ -139,7 +140,9 @@ class FeedMachine(RuleBasedStateMachine):
         elif told.session == self.session:
             self.handle_page(told)
 
-    @precondition(lambda self: self.mailbox and isinstance(self.mailbox[0], Page) and self.mailbox[0].session == self.session)
+    @precondition(
+        lambda self: self.mailbox and isinstance(self.mailbox[0], Page) and self.mailbox[0].session == self.session
+    )
     @rule()
     def a_page_is_refused(self) -> None:
         self.mailbox.pop(0)
@@ -216,7 +219,7 @@ class FeedMachine(RuleBasedStateMachine):
 
 
 TestFeed = FeedMachine.TestCase
-TestFeed.settings = settings(max_examples=300, stateful_step_count=40)
+TestFeed.settings = settings(max_examples=200, stateful_step_count=40)
 
 
 def test_an_entry_larger_than_the_window_is_sent_when_nothing_else_is_in_flight() -> None:

@@ -39,9 +39,15 @@ closed     .      .      .       .       .    .     .    .     .     .
 failed     .      .      .       .       .    .     .    .     .     .
 """
 NAMES: Final = {
-    "star": "starting", "fore": "foreground", "back": "background", "susp": "suspended", "clsg": "closing", "clsd": "closed",
-    "fail": "failed", ".": None,
-}  # fmt: skip
+    "star": "starting",
+    "fore": "foreground",
+    "back": "background",
+    "susp": "suspended",
+    "clsg": "closing",
+    "clsd": "closed",
+    "fail": "failed",
+    ".": None,
+}
 
 ATTEMPT_EVENTS: Final = ("attached", "stop_ordered", "ended")
 ATTEMPT_CELLS: Final[dict[str, tuple[str | None, str | None, str | None]]] = {
@@ -94,9 +100,7 @@ def test_an_instance_whose_clock_was_set_back_does_not_get_older() -> None:
 
 @pytest.mark.parametrize(("state", "event"), list(product(AttemptState, AttemptEvent)))
 def test_an_attempt_in_a_state_takes_an_event_as_its_cell_says(state: AttemptState, event: AttemptEvent) -> None:
-    attempt = AttemptRecord(
-        attempt_id="att-1", instance_id="ins-1", state=state, started_at=AT, started_boot_s=1000.0
-    )
+    attempt = AttemptRecord(attempt_id="att-1", instance_id="ins-1", state=state, started_at=AT, started_boot_s=1000.0)
 
     after = attempt_after(attempt, event)
 

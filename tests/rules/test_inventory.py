@@ -56,7 +56,11 @@ def test_a_new_version_of_an_app_is_a_new_revision() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"extensions": {"title": "Notes"}}, {"subscriptions": []}, {"host": {"min_version": "0.0.1", "surface_required": False}}],
+    [
+        {"extensions": {"title": "Notes"}},
+        {"subscriptions": []},
+        {"host": {"min_version": "0.0.1", "surface_required": False}},
+    ],
     ids=["extensions", "subscriptions", "host"],
 )
 def test_what_agents_do_not_see_changes_no_revision(change: dict[str, Any]) -> None:
@@ -82,7 +86,9 @@ def test_what_is_switched_off_is_not_shown_and_comes_back_as_it_was() -> None:
     assert {app.app_scope for app in everything.wire.apps} == {"board", "guarded", "notes", "screen"}
     assert {app.app_scope for app in without_app.wire.apps} == {"board", "guarded", "screen"}
     assert not [tool for tool in without_app.wire.tools if tool.app_scope == "notes"]
-    assert {tool.id for tool in everything.wire.tools} - {tool.id for tool in without_tool.wire.tools} == {"notes.write"}
+    assert {tool.id for tool in everything.wire.tools} - {tool.id for tool in without_tool.wire.tools} == {
+        "notes.write"
+    }
     assert build(CATALOGUE, NOTHING) == everything
 
 

@@ -56,7 +56,9 @@ FAULTS: Final[dict[str, tuple[Any, set[str]]]] = {
     "a descriptor of another version": (notes(a_tool("notes.write", version=2)), {"/tools/0/version"}),
     "no title": (notes(without(a_tool("notes.write"), "title")), {"/tools/0/title"}),
     "an unknown handling": (notes(a_tool("notes.write") | {"handling": "magic"}), {"/tools/0/handling"}),
-    "interactive, which is the runtime's own": (notes(a_tool("notes.write", handling="interactive")), {"/tools/0/handling"}),
+    "interactive, which is the runtime's own": (
+        notes(a_tool("notes.write", handling="interactive")), {"/tools/0/handling"}
+    ),
     "launch that stays behind": (
         notes(a_tool("notes.write", handling="launch", target=target(front=False, restore=False))),
         {"/tools/0/target/requires_foreground"},

@@ -57,7 +57,9 @@ def test_slow_restarts_never_trip_the_limit(gaps: list[float]) -> None:
         assert isinstance(after_end(ends, now, POLICY, MIDDLE), StartAgain)
 
 
-@given(st.lists(st.floats(min_value=0.0, max_value=2.0), min_size=4, max_size=20), st.floats(min_value=0.0, max_value=1.0))
+@given(
+    st.lists(st.floats(min_value=0.0, max_value=2.0), min_size=4, max_size=20), st.floats(min_value=0.0, max_value=1.0)
+)
 def test_a_storm_is_given_up_at_the_first_end_above_the_intensity(gaps: list[float], jitter: float) -> None:
     ends, now, decisions = [], 0.0, []
     for gap in gaps:
