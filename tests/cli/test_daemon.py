@@ -65,6 +65,10 @@ class Lineup:
             time.sleep(0.05)
 
 
+def _processes_of(folder: str) -> list[psutil.Process]:
+    return [one for one in psutil.process_iter(["cmdline"]) if folder in " ".join(one.info["cmdline"] or ())]
+
+
 @pytest.fixture(scope="module")
 def lineup() -> Iterator[Lineup]:
     with tempfile.TemporaryDirectory(prefix="lu-") as folder:
@@ -77,9 +81,7 @@ def lineup() -> Iterator[Lineup]:
         finally:
             stopped = command.spawn("stop")
             assert stopped.returncode == 0, stopped.stderr
-            assert not [
-                one for one in psutil.process_iter(["cmdline"]) if folder in " ".join(one.info["cmdline"] or ())
-            ]
+            command.wait(lambda: not _processes_of(folder))  # they are past their last lock, and may still be ending
 
 
 def test_a_second_daemon_is_refused_with_3_and_the_first_goes_on(lineup: Lineup) -> None:

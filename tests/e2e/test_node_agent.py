@@ -21,8 +21,9 @@ EXAMPLE = ROOT / "docs" / "examples"
 INSTALL_S = 150
 AGENT_S = 60
 REFUSED = 3
-OPEN = "task-dashboard.open"
-TASK = {"task_id": "t1", "title": "Written in another language"}
+PROBE = ROOT / "tests" / "apps" / "probe"
+ECHO = "probe.echo"
+TEXT = {"text": "Written in another language"}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,8 @@ class Daemon:
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "runtime_actors", "run", "--state", str(self.state)]
+        options = ["--state", str(self.state), "--apps", str(PROBE)]
+        command = [sys.executable, "-m", "runtime_actors", "run", *options]
         self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
@@ -149,10 +151,10 @@ def agents(agent_folder: Path) -> Iterator[Agents]:
 
 
 def test_it_attaches_calls_a_tool_and_gets_the_result(agents: Agents, daemon: Daemon) -> None:
-    said = agents.run(daemon.state, OPEN, TASK)
+    said = agents.run(daemon.state, ECHO, TEXT)
 
     assert [line["agent"] for line in said.of("attached")] == ["local"]
-    assert OPEN in said.of("inventory")[0]["tools"]
+    assert ECHO in said.of("inventory")[0]["tools"]
     assert [line["repeated"] for line in said.of("state")] == [False]
     assert [line["status"] for line in said.of("final")] == ["completed"]
     assert said.exit_code == 0
@@ -161,10 +163,10 @@ def test_it_attaches_calls_a_tool_and_gets_the_result(agents: Agents, daemon: Da
 def test_a_repeated_call_is_answered_with_its_state_and_another_body_is_a_conflict(
     agents: Agents, daemon: Daemon
 ) -> None:
-    first = agents.run(daemon.state, OPEN, TASK, "call-1")
+    first = agents.run(daemon.state, ECHO, TEXT, "call-1")
 
-    again = agents.run(daemon.state, OPEN, TASK, "call-1")
-    other = agents.run(daemon.state, OPEN, TASK | {"title": "Another"}, "call-1")
+    again = agents.run(daemon.state, ECHO, TEXT, "call-1")
+    other = agents.run(daemon.state, ECHO, {"text": "Another"}, "call-1")
 
     assert again.of("state")[0] | {"audit": None} == {
         "what": "state",
@@ -181,8 +183,8 @@ def test_a_repeated_call_is_answered_with_its_state_and_another_body_is_a_confli
 @pytest.mark.parametrize(
     ("tool", "value", "code"),
     [
-        ("task-dashboard.nothing", {}, "tool_not_advertised"),
-        (OPEN, {"task_id": 7}, "tool_input_invalid"),
+        ("probe.nowhere", {}, "tool_not_advertised"),
+        (ECHO, {"text": 7}, "tool_input_invalid"),
     ],
 )
 def test_it_is_refused_as_the_page_says(
@@ -201,14 +203,14 @@ def test_a_wrong_token_is_refused(agents: Agents, daemon: Daemon) -> None:
         (stranger / "tokens" / "local").write_text("not the token")
         (stranger / "run").symlink_to(daemon.state / "run")
 
-        said = agents.run(stranger, OPEN, TASK)
+        said = agents.run(stranger, ECHO, TEXT)
 
     assert [line["code"] for line in said.of("refused")] == ["attach_denied"]
     assert said.exit_code == REFUSED
 
 
 def test_it_resumes_when_the_daemon_is_killed_under_it(agents: Agents, daemon: Daemon) -> None:
-    agent = agents.start(daemon.state, OPEN, TASK)
+    agent = agents.start(daemon.state, ECHO, TEXT)
     assert agent.stdout is not None
     seen = ""
     while '"inventory"' not in seen:  # its call is on its way, or about to be
@@ -224,7 +226,7 @@ def test_it_resumes_when_the_daemon_is_killed_under_it(agents: Agents, daemon: D
 
 def test_it_waits_for_a_daemon_that_is_not_up_yet(agents: Agents, daemon: Daemon) -> None:
     daemon.kill()
-    agent = agents.start(daemon.state, OPEN, TASK)
+    agent = agents.start(daemon.state, ECHO, TEXT)
 
     daemon.start()
     said = wait_for(agent)
