@@ -40,11 +40,12 @@ class AgentAdded:
 @command(growing=True)
 def add_agent(tx: Transaction, new: NewAgent) -> AgentAdded | Rejection:
     """Make an identity; the same one again is harmless."""
-    known = tx.row("select token_hash from agents where agent_id = ?", new.name)
-    if known is not None:
-        if hmac.compare_digest(known[0], new.token_hash):
-            return AgentAdded(new.name)
-        detail = f"there is an agent {new.name} with another token"
+    known = tx.row("select token_hash, public_key from agents where agent_id = ?", new.name)
+    taken = tx.row("select agent_id from agents where public_key = ? and agent_id <> ?", new.public_key, new.name)
+    if known is not None and hmac.compare_digest(known[0], new.token_hash) and known[1] == new.public_key:
+        return AgentAdded(new.name)
+    if known is not None or taken is not None:
+        detail = f"there is an agent {new.name} with another token or key" if known else "another agent has this key"
         return tx.refuse("agent.refused", RejectionCode.AGENT_EXISTS, detail, who=_OPERATOR, agent_id=new.name)
     tx.sql.execute(
         "insert into agents (agent_id, token_hash, public_key, created_at) values (?, ?, ?, ?)",

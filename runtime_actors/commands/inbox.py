@@ -15,6 +15,7 @@ from runtime_actors.contract.inbox import AgentText, MiniAppMessage
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.records import boxes, calls, instances
 from runtime_actors.records.boxes import InboxRow
+from runtime_actors.rules.delivery import WINDOW_BYTES
 from runtime_actors.rules.instances import LIVE
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def put_text(tx: Transaction, put: PutText) -> TextReceived | Rejection:
     )
     boxes.put(tx, row)
     instance = instances.live(tx, put.conversation_id, put.app_scope)
-    message = as_message(tx, row, instance.instance_id) if instance else None
+    message = _as_message(row, None)
     if instance is not None and message is not None:  # without an instance it waits for the scope's next one
         tx.follow_ups.append(Deliver(instance.instance_id, message))
     tx.note(
@@ -142,10 +143,9 @@ def withdraw_call(tx: Transaction, call: CallRecord) -> bool:
     return number is not None
 
 
-def as_message(tx: Transaction, row: InboxRow, instance_id: str) -> MiniAppMessage | None:
+def _as_message(row: InboxRow, call: CallRecord | None) -> MiniAppMessage | None:
     """What goes over the channel; None if the record of its call is gone."""
     if row.call_id is not None:
-        call = calls.of_instance(tx, instance_id, row.call_id)
         return _call_message(row, call) if call else None
     return MiniAppMessage(
         message_id=row.message_id,
@@ -200,22 +200,30 @@ def read_inbox(tx: Transaction, of: InboxPageOf) -> InboxRead | Rejection:
     rows = boxes.page(tx, instance.conversation_id, instance.app_scope, of.after, most + 1)
     complete = len(rows) <= most
     found = {row.number for row in rows}
-    messages = [
-        message
-        for row in rows[:most]
-        if row.number not in of.in_flight and (message := _readable(tx, row, instance.instance_id)) is not None
-    ]
+    messages: list[MiniAppMessage] = []
+    size = 0
+    for row in rows[:most]:
+        if row.number in of.in_flight:
+            continue
+        call = calls.of_instance(tx, instance.instance_id, row.call_id) if row.call_id is not None else None
+        size += len(row.body) + (len(call.input) if call is not None else 0)
+        if messages and size > WINDOW_BYTES:
+            complete = False
+            break
+        message = _readable(tx, row, call)
+        if message is not None:
+            messages.append(message)
     still = of.in_flight & found if complete else of.in_flight
     through = boxes.last_inbox_number(tx, instance.conversation_id, instance.app_scope)
     return InboxRead(of.instance_id, tuple(messages), still, through, complete)
 
 
-def _readable(tx: Transaction, row: InboxRow, instance_id: str) -> MiniAppMessage | None:
+def _readable(tx: Transaction, row: InboxRow, call: CallRecord | None) -> MiniAppMessage | None:
     """A record that cannot be read any more must not hold up those behind it."""
     try:
-        return as_message(tx, row, instance_id)
+        return _as_message(row, call)
     except (ValueError, TypeError):  # what msgpack and pydantic raise
-        tx.note("record.unreadable", instance_id=instance_id, message_id=row.message_id, call_id=row.call_id)
+        tx.note("record.unreadable", app_scope=row.app_scope, message_id=row.message_id, call_id=row.call_id)
         return None
 
 

@@ -68,6 +68,13 @@ def test_an_agent_cannot_be_added_with_another_token(records: Records) -> None:
     )
 
 
+def test_an_agent_cannot_be_added_with_another_key_nor_with_the_key_of_another(records: Records) -> None:
+    records.run(agents.add_agent, agents.NewAgent("writer", b"hash", "k" * 40))
+
+    for again in (agents.NewAgent("writer", b"hash", "l" * 40), agents.NewAgent("reader", b"hash", "k" * 40)):
+        assert_refused(records, agents.add_agent, again, "agent_exists", "agent.refused")
+
+
 @pytest.mark.parametrize(("name", "token_hash"), [("writer", b"wrong"), ("nobody", b"hash"), ("nobody", None)])
 def test_a_wrong_name_or_token_is_denied(records: Records, name: str, token_hash: bytes | None) -> None:
     records.run(agents.add_agent, agents.NewAgent("writer", b"hash", None))

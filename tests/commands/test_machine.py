@@ -394,9 +394,11 @@ class Story(RuleBasedStateMachine):
         looked_at=st.integers(0, 2),
     )
     def daemon_dies(self, down_s: float, looked_at: int, *, reboot: bool, cut_short: bool) -> None:
+        had = {key for key in self.bodies if self.find(key).status == "running"}
         for process in list(self.processes.values()):
+            given = [self.key_of(process.instance_id, one) for one in process.sent.values() if one is not None]
+            had |= {key for key in given if self.find(key).status not in ENDS}
             self.gone(process)
-        running = [key for key in self.bodies if self.find(key).status == "running"]
         if reboot:
             self.records.clock.reboot(down_s)
         else:
@@ -404,7 +406,7 @@ class Story(RuleBasedStateMachine):
         if cut_short:  # and again, while it recovers
             self.recover(looked_at)
         self.recover()
-        for key in running:
+        for key in had:
             self.check_interrupted(key)
 
     def recover(self, at_most: int | None = None) -> None:
