@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -410,15 +411,20 @@ class Daemon:
             case "kill-daemon":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "kill-zygote" if self.zygote.pid is not None:
-                os.kill(self.zygote.pid, signal.SIGKILL)
+                _kill(self.zygote.pid)
             case "kill-worker" if isinstance(workers, SupervisorActor):
                 for pid in workers.worker_pids:
-                    os.kill(pid, signal.SIGKILL)
+                    _kill(pid)
 
 
 def _left_out(refused: AppRefused) -> agents.Event:
     """For the audit log. The folder's name need not be text that an entry could hold."""
     return agents.Event("app.refused", {"who": neutral(Path(refused.folder).name)}, RejectionCode.MANIFEST_INVALID)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+        os.kill(pid, signal.SIGKILL)
 
 
 _ORDER: Final = ("store", "channel", "supervisor", "outbox", "orchestrator", "router", "gateway")
