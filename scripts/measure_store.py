@@ -19,8 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from runtime_actors import state_folder
-from runtime_actors import registry
+from runtime_actors import registry, state_folder
 from runtime_actors.client import DoorClient, door_of
 from runtime_actors.commands import calls, instances
 from runtime_actors.config import Bounds
@@ -29,7 +28,7 @@ from runtime_actors.records.transaction import Settings, Transaction
 from runtime_actors.rules.calls import CallKey
 from runtime_actors.rules.flood import FloodMeter
 from runtime_actors.rules.restart import RestartPolicy
-from runtime_actors.store import backup, files
+from runtime_actors.store import backup
 from runtime_actors.store.opening import OpenStore, open_store
 from runtime_actors.system import RandomIds, SystemClock
 
