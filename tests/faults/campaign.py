@@ -24,7 +24,6 @@ EXPECTED_ERRORS: Final = (
     "actor=supervisor kind=Listening",  # the spoiled instance is to be forked
     "a worker could not be forked",  # the zygote is gone, and its end not yet known
 )
-_STUCK_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +114,8 @@ def run(case: Case, template: Path, history: History, state: Path, seed: int = 0
     choose = random.Random(seed)  # noqa: S311 - load and timing
     world = World(state)
     world.next_options = [tuple(fault.option() for fault in life) for life in case.lives]
-    dropped = {fault.command for fault in case.faults if fault.action == "drop"}
-    world.stuck_s = _STUCK_S if dropped & (AT_BOOT | {"expire_due"}) else None
+    dropped = frozenset(fault.command for fault in case.faults if fault.action == "drop")
+    world.drops = dropped & (AT_BOOT | {"expire_due"})
     try:
         world.start()
         agent = world.agent()

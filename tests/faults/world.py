@@ -21,6 +21,7 @@ ONCE: Final = frozenset({"probe.once"})
 SPOILED: Final = "spoiled"
 """The conversation whose instance can never start."""
 _DRAIN_S: Final = 30.0
+_STUCK_S: Final = 3.0
 
 
 def made_by_probe(done: checker.Row) -> bool:
@@ -38,8 +39,8 @@ class World:
         self.deaths = 0
         self.next_options: list[tuple[str, ...]] = []
         """Options of the next starts, in order; then none."""
-        self.stuck_s: float | None = None
-        """A start that is not ready within this is killed: what it waited for was dropped."""
+        self.drops: frozenset[str] = frozenset()
+        """Commands whose outcome is dropped while a start waits for it: that start is killed."""
 
     def close(self) -> None:
         for agent in self.agents:
@@ -65,15 +66,24 @@ class World:
             more = self.next_options.pop(0) if self.next_options else ()
             self.daemon.launch(*more)
             try:
-                self.daemon.wait_ready(self.stuck_s or _DRAIN_S)
+                self._come_up()
             except TooLong:
-                if self.daemon.exit_code not in ({None, -9} if self.stuck_s else {-9}):
+                if self.daemon.exit_code not in ({None, -9} if self.drops else {-9}):
                     raise
                 self.daemon.kill()
                 self.deaths += 1
             else:
                 return
         raise TooLong(f"no daemon came up: {self.daemon.said()[-3000:]}")
+
+    def _come_up(self) -> None:
+        before = self._dropped()
+        daemon = self.daemon
+        wait_until("a start", lambda: daemon.ready or not daemon.running or self._dropped() > before, _DRAIN_S)
+        daemon.wait_ready(_STUCK_S if self._dropped() > before else _DRAIN_S)
+
+    def _dropped(self) -> int:
+        return sum(self.daemon.passed(command, "outcome", "drop") for command in self.drops)
 
     def order(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         """An order that is given until it is answered."""
