@@ -1,6 +1,6 @@
 """The entry of the daemon: takes the folder, checks the isolation, and only then loads and runs the rest.
 
-Order (design section 9): lock, isolation, apps, store, actors, recovery, and only then the doors.
+Order: lock, isolation, apps, store, actors, recovery, and only then the doors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long a daemon takes to serve again with a large store, beside an empty one (design section 10).
+"""How long a daemon takes to serve again with a large store, beside an empty one.
 
     python scripts/measure_store.py [--open 10000] [--finished 200000] [--entries 3]
 

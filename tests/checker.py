@@ -1,4 +1,4 @@
-"""What must always hold (design section 9), checked after the fact and from outside.
+"""What must always hold (docs/promises.md), checked after the fact and from outside.
 
 Pure functions over three things: what clients and MiniApps wrote down (`history`), the rows of `lineup audit`, and what
 the listings show once everything has drained. Nothing of the daemon's insides, and no code of the runtime: the chain

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Final, Self
 
 _AGAIN: Final = frozenset({5, 6})
-"""Exit codes of `lineup run` after which it is worth another try, as after a signal (design section 3)."""
+"""Exit codes of `lineup run` after which it is worth another try, as after a signal."""
 _PERIOD_S: Final = 60.0
 """Restarts are counted within this."""
 _BACKOFF_S: Final = (0.0, 0.5, 1.0, 2.0, 4.0)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_CRASHES: Final = 3
-"""Unexpected deaths of the process that had the call, after which it is given up (design section 9.4)."""
+"""Unexpected deaths of the process that had the call, after which it is given up (docs/promises.md, 4)."""
 MAX_REFUSED_OUTPUTS: Final = 3
-"""Invalid results after which a call fails (design section 5)."""
+"""Invalid results after which a call fails."""
 
 
 class CallEvent(StrEnum):

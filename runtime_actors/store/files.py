@@ -38,7 +38,7 @@ _BUSY_S: Final = 0.2
 
 
 def open_database(state: Path, durability: str, migrations: Sequence[str] = MIGRATIONS) -> sqlite3.Connection:
-    """Open the store with every setting of design section 9, bring its schema up to date.
+    """Open the store with every setting that the promises need, bring its schema up to date.
 
     SQLite before 3.51.3 can corrupt a WAL database that two connections write or checkpoint at once; the exclusive lock
     leaves this connection alone with it.

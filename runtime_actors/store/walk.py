@@ -1,4 +1,4 @@
-"""The rest of the audit chain, verified in slices while the daemon serves (design section 9)."""
+"""The rest of the audit chain, verified in slices while the daemon serves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a worker is confined, as measured, and whether that is enough. Design section 8."""
+"""How far a worker is confined, as measured, and whether that is enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every setting of the store, read back from a store that was really opened (design section 9)."""
+"""Every setting of the store, read back from a store that was really opened."""
 
 from __future__ import annotations
 
