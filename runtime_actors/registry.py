@@ -78,7 +78,8 @@ def _apps_in(top: Path) -> list[Path]:
         return [top]
     if not top.is_dir():
         return [top]  # read_app says what is wrong
-    return sorted(one for one in top.iterdir() if one.is_dir() and (one / MANIFEST).exists())
+    found = sorted(one for one in top.iterdir() if one.is_dir() and (one / MANIFEST).exists())
+    return found or [top]
 
 
 def _overflow(apps: list[RegisteredApp]) -> RegisteredApp | None:

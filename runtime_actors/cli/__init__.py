@@ -58,8 +58,12 @@ for _command in _COMMANDS:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Nobody is shown a traceback for what they typed."""
     try:
-        code = lineup.main(arguments, prog_name="lineup", standalone_mode=False)
+        # Not lineup.main(): that ends with 1 by itself when a pipe is closed.
+        with lineup.make_context("lineup", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            code = lineup.invoke(context)
         sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+import time
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -21,8 +23,11 @@ from runtime_actors.cli.options import (
     state_option,
 )
 from runtime_actors.cli.show import as_cell, say, show_json
+from runtime_actors.cli.watcher import watcher_pid
 from runtime_actors.client import (
     AgentSession,
+    ConnectionLost,
+    DaemonNotRunning,
     Delivered,
     Lost,
     NoAnswer,
@@ -81,6 +86,8 @@ def call(
     Exit codes: 0 completed, 1 failed, cancelled or expired, 3 rejected or refused, 4 the wait ended and the
     call goes on.
     """
+    if timeout_s is not None and math.isnan(timeout_s):
+        raise click.UsageError("--timeout needs a number of seconds")
     value = _json_object(given)
     shown = _Shown(as_json)
     with _attached(state, agent_name, conversation, shown) as one:
@@ -240,6 +247,7 @@ class _Shown:
         return REFUSED if state.status == CallStatus.REJECTED else FAILED
 
 
+_RESTART_S: Final = 10.0
 _HINTS: Final = {
     "inventory_revision_mismatch": "; leave --revision out, or look with: lineup inventory",
     "tool_not_advertised": "; look with: lineup inventory",
@@ -253,6 +261,18 @@ _HINTS: Final = {
 
 
 def _attached(state: Path, agent_name: str, conversation: str, shown: _Shown) -> SimulatedAgent:
+    """Attach; a daemon that its watcher is just starting again is waited for."""
+    give_up = time.monotonic() + _RESTART_S
+    while True:
+        try:
+            return _attached_once(state, agent_name, conversation, shown)
+        except (DaemonNotRunning, ConnectionLost):
+            if watcher_pid(state) is None or time.monotonic() > give_up:
+                raise
+            time.sleep(0.1)
+
+
+def _attached_once(state: Path, agent_name: str, conversation: str, shown: _Shown) -> SimulatedAgent:
     session = AgentSession(
         door_of(state, "agent"), agent_name, read_token(state, agent_name), conversations=[conversation]
     )
@@ -268,7 +288,7 @@ def _attached(state: Path, agent_name: str, conversation: str, shown: _Shown) ->
 def _json_object(given: str) -> JsonObject:
     text = sys.stdin.read(codec.MAX_FRAME_BYTES + 1) if given == "-" else given
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique)
         if not isinstance(value, dict):
             raise click.UsageError('the input must be a JSON object, such as \'{"task_id": "t1"}\'')
         codec.check(value)
@@ -277,6 +297,13 @@ def _json_object(given: str) -> JsonObject:
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"the input is no JSON: {error}") from None
     return value
+
+
+def _unique(pairs: list[tuple[str, object]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
 
 
 def _no_constant(name: str) -> None:

@@ -134,7 +134,11 @@ def focus(state: Path, as_json: bool, limit: int | None) -> int:
 @stacked(click.argument("instance_id", metavar="INSTANCE"), _shared)
 def logs(instance_id: str, state: Path, as_json: bool, limit: int | None) -> int:
     """Show the last lines that an instance's processes wrote."""
-    for row in rows(state, "logs", {"instance_id": instance_id}, limit=limit):
+    found = list(rows(state, "logs", {"instance_id": instance_id}, limit=limit))
+    if not found and all(one.get("instance_id") != instance_id for one in rows(state, "ps", {"all": True})):
+        say("there is no such instance; look with: lineup ps, or lineup call ID")
+        return FAILED
+    for row in found:
         if as_json:
             show_json(row)
         else:

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 import zmq
 
-from runtime_actors.client.connection import Connection
+from runtime_actors.client.connection import Connection, door_of
 from runtime_actors.client.door import REJECTED, parsed, read, rejected, request_frame
 from runtime_actors.client.errors import (
     ConnectionLost,
@@ -360,10 +360,13 @@ def read_token(state: Path, agent: str) -> str:
 
     Raises:
         NoToken: There is none, or it cannot be read.
+        DaemonNotRunning: There is none, and no daemon that would make it.
 
     """
     path = state / "tokens" / agent
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
+        if not (state / "run" / "agent.sock").exists():
+            raise DaemonNotRunning(door_of(state, "agent")) from None
         raise NoToken(agent, path) from None

@@ -333,7 +333,8 @@ def interrupt(tx: Transaction, call: CallRecord, *, counted: bool) -> None:
 
 def _give_up_instance(tx: Transaction, instance: InstanceRecord, code: RejectionCode) -> None:
     closing.fail(tx, instance, code)
-    end_open_calls(tx, instance.instance_id, code, "the app kept failing; its log says why")
+    why = f"the app could not go on; see: lineup logs {instance.instance_id}"
+    end_open_calls(tx, instance.instance_id, code, why)
 
 
 def end_open_calls(tx: Transaction, instance_id: str, code: RejectionCode, why: str) -> None:
