@@ -13,6 +13,7 @@ import click
 from runtime_actors.cli import agents, background, demos, listings, orders, runs
 from runtime_actors.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, code_of
 from runtime_actors.client import ClientError
+from runtime_actors.rules.registration import RUNTIME_VERSION
 from runtime_actors.rules.text import neutral
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ _COMMANDS: Final = (
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="lineup-runtime", prog_name="lineup")
+@click.version_option(RUNTIME_VERSION, prog_name="lineup")
 def lineup() -> None:
     """Run MiniApps for AI agents: every tool call durable, every MiniApp its own process."""
 
