@@ -72,7 +72,9 @@ def crowds(choose: random.Random) -> Iterator[Case]:
     """All faults of all commands, several commands in a run: what one fault left half done, the next one meets."""
     singles = {command: list(cases(command, choose)) for command in all_commands()}
     for kind, together in (("daemon", 3), ("zygote-worker", 4), ("worker-zygote", 4), ("drop", 4)):
-        alone = AT_BOOT | {"expire_due"} if kind == "drop" else frozenset[str]()  # these stop a start
+        alone = {"set_aside"}  # it happens once in a run, and others would take its occasion
+        if kind == "drop":
+            alone |= AT_BOOT | {"expire_due"}  # these stop a start
         commands = sorted(singles, key=lambda _: choose.random())
         for command in commands:
             if command in alone:
