@@ -643,6 +643,9 @@ def test_a_door_whose_reader_is_behind_is_not_read_and_goes_on_afterwards(
     sockets.listen(a_door(path.with_name("t"), barrier, name="barrier"))
 
     raw = dial(path, HANDSHAKE + b"".join(b"\x00\x04%04d" % number for number in range(2000)))
+    give_up = time.monotonic() + WAIT_S
+    while inbox.waiting() < 11:
+        assert time.monotonic() < give_up
     for _ in range(2):  # each takes a turn or more of the thread
         dial(path.with_name("t"), HANDSHAKE).close()
         barrier.opened()

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import tracemalloc
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,17 +81,18 @@ def serve_echo(peer: socket.socket) -> Violation | None:
     """Answer each message with itself until the peer goes away."""
     connection = Connection()
     peer.sendall(connection.greeting())
-    while data := peer.recv(READ_BYTES):
-        connection.receive_data(data)
-        while not connection.needs_data:
-            try:
-                event = connection.next_event()
-            except PeerProtocolError as error:
-                return error.reason
-            if isinstance(event, bytes):
-                peer.sendall(pack(event))
-            elif isinstance(event, Reply):
-                peer.sendall(event.data)
+    with suppress(BrokenPipeError, ConnectionResetError):  # it went away while a PONG was on its way
+        while data := peer.recv(READ_BYTES):
+            connection.receive_data(data)
+            while not connection.needs_data:
+                try:
+                    event = connection.next_event()
+                except PeerProtocolError as error:
+                    return error.reason
+                if isinstance(event, bytes):
+                    peer.sendall(pack(event))
+                elif isinstance(event, Reply):
+                    peer.sendall(event.data)
     return None
 
 
