@@ -13,7 +13,7 @@ import os
 import platform
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -55,10 +55,18 @@ class Finding:
     ok: bool
 
 
-def run(*, with_landlock: bool = True) -> tuple[Finding, ...]:
-    """Make every attempt. Without Landlock its own are left out: the level says that it is missing."""
-    chosen = (canary for canary in ALL if with_landlock or canary.layer != "landlock")
+def run(*, with_landlock: bool = True, with_filters: bool = True) -> tuple[Finding, ...]:
+    """Make every attempt. Those against a layer that is not there are left out: the level says that it is missing."""
+    chosen = (canary for canary in ALL if (with_landlock if canary.layer == "landlock" else with_filters))
     return tuple(_try(canary) for canary in chosen)
+
+
+def held(findings: Iterable[Finding]) -> dict[str, bool]:
+    """For each layer, whether every attempt against it failed as it should."""
+    layers: dict[str, bool] = {}
+    for finding in findings:
+        layers[finding.layer] = layers.get(finding.layer, True) and finding.ok
+    return layers
 
 
 def _try(canary: Canary) -> Finding:

@@ -1,9 +1,8 @@
-"""What a worker gives up before MiniApp code is imported, in this order.
+"""What a worker gives up first, on any Unix, in this order.
 
 `take_descriptors` comes first of all, before the worker waits for anything: whatever it held of the
 zygote would keep the daemon from seeing the zygote end. `confine` follows once the worker is tied to
-the daemon. What the kernel can enforce beyond this (namespaces, uid, Landlock, seccomp) belongs to
-the end of `confine`, after the limits and before any thread exists: Landlock binds threads, not processes.
+the daemon, and after it what only Linux can enforce (`layers`).
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ _LEFT_IGNORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 
 class Limits(BaseModel):
-    """Resource limits of one worker, each both soft and hard; never above what the daemon itself may have.
-
-    There is none on threads: RLIMIT_NPROC counts every process of the user and does not bind root.
-    What stops a thread bomb is `address_space_bytes`: a thread reserves about 64 MiB of it.
-    """
+    """Resource limits of one worker; never above what the daemon itself may have."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,8 +38,11 @@ class Limits(BaseModel):
     address_space_bytes: PositiveInt
     """Everything mapped, shared memory too (RLIMIT_AS)."""
     cpu_s: PositiveInt
-    """Processor seconds over the whole life of the process; then SIGKILL (RLIMIT_CPU)."""
+    """Processor seconds over the whole life of the process; then SIGXCPU, and SIGKILL 1 s later (RLIMIT_CPU)."""
     open_files: PositiveInt
+    threads: PositiveInt
+    """Of the process, where its uid or its user namespace is its own (RLIMIT_NPROC): elsewhere that limit counts every
+    process of the user, and `address_space_bytes` stops a thread bomb: a thread reserves about 64 MiB of it."""
 
 
 def forget_origins() -> None:
@@ -96,13 +94,21 @@ def _limit(limits: Limits) -> None:
     wanted = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: 0,  # a MiniApp keeps nothing on disk: its state is its inbox and its calls
+        resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_NOFILE: limits.open_files,
-        resource.RLIMIT_CPU: limits.cpu_s,
     }
-    if sys.platform == "linux":  # macOS refuses to lower either below what is already mapped, gigabytes at start
+    if sys.platform == "linux":  # macOS refuses to lower these below what is already mapped, gigabytes at start
         wanted[resource.RLIMIT_DATA] = limits.memory_bytes
         wanted[resource.RLIMIT_AS] = limits.address_space_bytes
+        wanted[resource.RLIMIT_MSGQUEUE] = 0
     for kind, value in wanted.items():
-        _, hard = resource.getrlimit(kind)
-        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (allowed, allowed))
+        _set(kind, value, value)
+    # First the signal that says why, then the one that cannot be ignored.
+    _set(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1)
+
+
+def _set(kind: int, soft: int, hard: int) -> None:
+    _, allowed = resource.getrlimit(kind)
+    if allowed != resource.RLIM_INFINITY:
+        soft, hard = min(soft, allowed), min(hard, allowed)
+    resource.setrlimit(kind, (soft, hard))

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from miniapp_worker import landlock, namespaces, privileges, readable, seccomp
+from miniapp_worker import canaries, landlock, namespaces, privileges, readable, seccomp
 
 
 class Layer(StrEnum):
@@ -52,28 +52,59 @@ class Applied:
     filters: int
 
 
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a worker is in, and the last step into it."""
+
+    made: Plan | None
+    """None: there is nothing on this system that confines."""
+    applied: Applied
+
+    def seal(self) -> tuple[Applied, dict[str, bool]]:
+        """`seal`, and then the canaries: for each layer, whether all attempts against it failed as they should."""
+        if self.made is None:
+            return self.applied, {}
+        added = seal(self.made)
+        with_filters = self.applied.filters + added > 0
+        findings = canaries.run(with_landlock=self.applied.landlock_abi > 0, with_filters=with_filters)
+        return self.applied, canaries.held(findings)
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether `seal` takes the right to connect, or has taken it."""
+        return self.made is not None and self.made.sealing is not None
+
+
+NOTHING: Final = Confinement(None, Applied(frozenset(), own_uid=False, landlock_abi=0, filters=0))
+
+
 class DaemonGone(Exception):
     """The daemon ended while its worker was being confined: nobody would end this process later."""
 
 
-def plan(root: Path) -> Plan:
+def plan(root: Path, *, sockets: Path | None = None, landlock_at_most: int | None = None) -> Plan:
     """Find out what works, by trying it in forked children. For a process with one thread; some 10 ms.
 
-    `root` is the folder that the packages of this distribution lie in.
+    `root` is the folder that the packages of this distribution lie in, `sockets` the one that workers connect into.
+    `landlock_at_most` is the newest ABI of Landlock to use, as an older kernel would have it; 0 uses none.
     """
     wanted = readable.by_every_worker(root)
     way = namespaces.find_way(wanted)
     has_own_root = way is not None and way.with_root
-    uids = privileges.private_uids() if wanted.is_open_to_strangers(with_parents=not has_own_root) else None
+    reached = wanted.is_open_to_strangers(with_parents=not has_own_root)
+    if not has_own_root and sockets is not None:
+        reached = reached and readable.can_be_entered(sockets)
+    uids = privileges.private_uids() if reached else None
     filters = (seccomp.connecting(), seccomp.sealing()) if seccomp.is_available() else (None, None)
-    return Plan(wanted, way, uids, landlock.kernel_abi(), *filters)
+    abi = landlock.kernel_abi()
+    return Plan(wanted, way, uids, abi if landlock_at_most is None else min(abi, landlock_at_most), *filters)
 
 
 def confine(
     made: Plan,
     *,
-    app_folder: Path,
-    socket_path: Path,
+    app_folder: Path | None,
+    socket_path: Path | None,
     uid: int | None,
     threads: int,
     stay_tied: Callable[[], bool],
@@ -81,6 +112,7 @@ def confine(
 ) -> Applied:
     """Give up everything that connecting to `socket_path` and running the app beneath `app_folder` does not need.
 
+    Neither need be: a probe has none.
     After `confine.confine`, with its no_new_privs, and before any thread. `uid` is one of the plan's range, None to
     keep the daemon's. `stay_tied` asks the kernel again to kill this process with the daemon, and says whether it
     still lives.
@@ -89,7 +121,7 @@ def confine(
         DaemonGone: it does not.
         OSError: a layer of the plan could not be applied.
     """
-    sees = made.readable.with_app(app_folder)
+    sees = made.readable if app_folder is None else made.readable.with_app(app_folder)
     entered: frozenset[str] = frozenset()
     if made.way is not None and Layer.NAMESPACES not in without:
         entered = namespaces.enter(made.way, sees, socket_path)
@@ -108,7 +140,7 @@ def confine(
         privileges.set_dumpable(dumpable=False)
     abi = 0
     if made.landlock_abi and Layer.LANDLOCK not in without:
-        abi = landlock.restrict_self(sees.trees, (socket_path,), abi=made.landlock_abi)
+        abi = landlock.restrict_self(sees.trees, (socket_path,) if socket_path else (), abi=made.landlock_abi)
     filters = 0
     if made.connecting is not None and Layer.FILTER not in without:
         seccomp.install(made.connecting)

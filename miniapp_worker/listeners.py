@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from miniapp_worker.exhaustion import Limit, limit_met
+
 T = TypeVar("T")
 
 Unsubscribe = Callable[[], None]
@@ -23,6 +25,8 @@ class Work:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[object]] = set()
+        self.exhausted: asyncio.Future[Limit] = asyncio.get_running_loop().create_future()
+        """One of them met a limit of the process, which cannot go on like that."""
 
     def start(self, coroutine: Coroutine[Any, Any, object]) -> None:
         task: asyncio.Task[object] = asyncio.get_running_loop().create_task(coroutine)
@@ -93,7 +97,7 @@ class Listeners(Generic[T]):
         try:
             outcome = listener(item)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever an app raises costs it one item
-            self.on_failure(item, error)
+            self._failed(item, error)
             return
         if inspect.isawaitable(outcome):
             self.work.start(self._finish(outcome, item))
@@ -102,7 +106,13 @@ class Listeners(Generic[T]):
         try:
             await outcome
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
-            self.on_failure(item, error)
+            self._failed(item, error)
+
+    def _failed(self, item: T, error: BaseException) -> None:
+        self.on_failure(item, error)
+        met = limit_met(error)
+        if met is not None and not self.work.exhausted.done():
+            self.work.exhausted.set_result(met)
 
 
 def print_error(error: BaseException) -> None:

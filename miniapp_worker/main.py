@@ -1,4 +1,4 @@
-"""A worker's life: connect, load, serve, say goodbye. Called in a process that is confined already."""
+"""A worker's life: connect, seal, load, serve, say goodbye. Called in a process that is confined already."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from miniapp_worker.context import MiniAppContext
+from miniapp_worker.exhaustion import Limit, limit_met
 from miniapp_worker.inbox import MiniAppInbox
+from miniapp_worker.layers import Confinement
 from miniapp_worker.listeners import print_error
 from miniapp_worker.loader import Main, load_main
 from miniapp_worker.sdk import MiniAppSDK
@@ -38,6 +40,17 @@ class ExitCode(IntEnum):
     REFUSED = 4
     """The runtime refused the session; its code is in the log."""
     CONNECTION_LOST = 5
+    OUT_OF_MEMORY = 6
+    """The app met a limit of its manifest, and did not handle what Python raised for it."""
+    OUT_OF_FILES = 7
+    OUT_OF_THREADS = 8
+
+
+_OUT_OF: Final = {
+    Limit.MEMORY: ExitCode.OUT_OF_MEMORY,
+    Limit.FILES: ExitCode.OUT_OF_FILES,
+    Limit.THREADS: ExitCode.OUT_OF_THREADS,
+}
 
 
 class Spec(BaseModel):
@@ -56,14 +69,14 @@ class AppExited(Exception):
     """An app's `main` called `sys.exit`."""
 
 
-def run(spec: dict[str, object]) -> int:
+def run(spec: dict[str, object], confinement: Confinement) -> int:
     """Serve one attempt on this thread; the exit code of the process is returned (`ExitCode`).
 
     `spec` has the fields of `Spec`. MiniApp code runs in here.
     """
     loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(_attempt(Spec.model_validate(spec)))
+        return loop.run_until_complete(_attempt(Spec.model_validate(spec), confinement))
     except SystemExit:  # of a task that the app started by itself
         traceback.print_exc()
         return ExitCode.APP_FAILED
@@ -72,12 +85,14 @@ def run(spec: dict[str, object]) -> int:
         loop.close()
 
 
-async def _attempt(spec: Spec) -> ExitCode:
+async def _attempt(spec: Spec, confinement: Confinement) -> ExitCode:
     session = Session(Identity(spec.attempt_id, spec.token), spec.socket_path)
-    life = asyncio.create_task(_live(session, spec))
-    either: set[asyncio.Future[Any]] = {life, session.ended}
+    life = asyncio.create_task(_live(session, spec, confinement))
+    any_of: set[asyncio.Future[Any]] = {life, session.ended, session.work.exhausted}
     try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(any_of, return_when=asyncio.FIRST_COMPLETED)
+        if session.work.exhausted.done():
+            return _OUT_OF[session.work.exhausted.result()]
         return life.result() if life.done() else _explain(session.ended.result())
     finally:
         await _end_all_tasks()
@@ -89,13 +104,14 @@ def _explain(ended: SessionEnded) -> ExitCode:
     return ExitCode.REFUSED if isinstance(ended, SessionRefused) else ExitCode.CONNECTION_LOST
 
 
-async def _live(session: Session, spec: Spec) -> ExitCode:
+async def _live(session: Session, spec: Spec, confinement: Confinement) -> ExitCode:
     await session.open()
+    await session.report(*confinement.seal(), sealed=confinement.is_sealed)
     try:
         main = load_main(spec.app_folder, spec.app_scope)
     except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
         print_error(error)
-        return ExitCode.NOT_LOADED
+        return _code_of(error, ExitCode.NOT_LOADED)
     sdk = MiniAppSDK(
         MiniAppContext(session.context),
         MiniAppInbox(session.pending, session.handed, session.texts),
@@ -119,13 +135,18 @@ async def _run_app(main: Main, sdk: MiniAppSDK, session: Session) -> ExitCode:
     if running.done() and not running.cancelled() and (error := running.exception()) is not None:
         print_error(error)
         session.say_bye(f"main raised {type(error).__name__}")
-        return ExitCode.APP_FAILED
+        return _code_of(error, ExitCode.APP_FAILED)
     session.hand_out_no_more()
     await _wait_until(deadline, asyncio.create_task(session.work.wait()))
     session.work.cancel()
     await _wait_until(deadline, asyncio.create_task(session.pending.wait_empty()))
     session.say_bye("stopped" if session.stopping.is_set() else "main returned")
     return ExitCode.DONE
+
+
+def _code_of(error: BaseException, usual: ExitCode) -> ExitCode:
+    met = limit_met(error)
+    return usual if met is None else _OUT_OF[met]
 
 
 async def _run_main(main: Main, sdk: MiniAppSDK) -> None:

@@ -43,15 +43,6 @@ class Readable:
             self.links if real == str(folder) else (*self.links, (folder, Path(real))),
         )
 
-    def exposes(self, secret: Path) -> Path | None:
-        """The tree that `secret` lies beneath, or that lies beneath it; None when they do not touch.
-
-        A state folder must not be exposed: a tree can be granted, but no branch can be taken out of it again.
-        """
-        hidden = secret.resolve()
-        near = (tree for tree in self.trees if hidden.is_relative_to(tree) or tree.is_relative_to(hidden))
-        return next(near, None)
-
     def is_open_to_strangers(self, *, with_parents: bool) -> bool:
         """Whether a uid that owns nothing here can read it: every tree, and the way to it if that stays as it is.
 
@@ -61,6 +52,11 @@ class Readable:
         if with_parents:
             places |= {parent: _TO_PASS for tree in self.trees for parent in tree.parents if parent not in places}
         return all(path.stat().st_mode & needed for path, needed in places.items())
+
+
+def can_be_entered(folder: Path) -> bool:
+    """Whether a uid that owns nothing here passes through all folders above `folder`, up to the root."""
+    return all(parent.stat().st_mode & _TO_PASS for parent in folder.resolve().parents)
 
 
 def by_every_worker(root: Path) -> Readable:

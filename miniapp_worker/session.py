@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from miniapp_worker.calls import Calls
 from miniapp_worker.inbox import Handed
+from miniapp_worker.layers import Applied
 from miniapp_worker.link import Link
 from miniapp_worker.listeners import Listeners, Work, print_error
 from miniapp_worker.pending import REJECTED, Pending
@@ -42,7 +43,7 @@ class SessionRefused(SessionEnded):
 
 
 class ConnectionLost(SessionEnded):
-    """There was no connection for `RECONNECT_WITHIN_S`."""
+    """There was no connection for `RECONNECT_WITHIN_S`, or it broke and there can be no other."""
 
 
 class Session:
@@ -57,6 +58,9 @@ class Session:
         self._welcome: wire.Welcome | None = None
         self._context: wire.MiniAppContextModel | None = None
         self._welcomed = asyncio.Event()
+        self._report: wire.Confined | None = None
+        self._may_go = asyncio.Event()
+        self._is_sealed = False
         self._give_up: asyncio.TimerHandle | None = None
 
         self.ended: asyncio.Future[SessionEnded] = self._loop.create_future()
@@ -71,6 +75,7 @@ class Session:
         self._readers: Final[Mapping[str, Callable[[envelope.Envelope], None]]] = {
             "lineup.v1.session.welcome": self._on_welcome,
             "lineup.v1.session.refused": self._on_refused,
+            "lineup.v1.session.go": self._on_go,
             "lineup.v1.session.reset": self._on_reset,
             "lineup.v1.session.ping": self._on_ping,
             "lineup.v1.session.stop": self._on_stop,
@@ -93,6 +98,19 @@ class Session:
         self._count_down()
         self._link.connect()
         await self._welcomed.wait()
+
+    async def report(self, applied: Applied, canaries: Mapping[str, bool], *, sealed: bool) -> None:
+        """Say what this process gave up, and wait until the runtime lets it import the app."""
+        self._is_sealed = sealed
+        self._report = wire.Confined(
+            namespaces=tuple(sorted(applied.namespaces)), landlock_abi=applied.landlock_abi, canaries=dict(canaries)
+        )
+        self._say_report()
+        await self._may_go.wait()
+
+    def _say_report(self) -> None:
+        if self._report is not None and not self._may_go.is_set():
+            self._say("lineup.v1.session.confined", self._report)
 
     def say_ready(self) -> None:
         """The app is loaded. If the connection is gone just now, the next hello says so."""
@@ -131,7 +149,10 @@ class Session:
 
     def _mourn(self) -> None:
         self._is_open = False
-        self._count_down()
+        if self._is_sealed:
+            self._end(ConnectionLost("the connection broke, and a sealed process cannot make another"))
+        else:
+            self._count_down()
 
     def _count_down(self) -> None:
         if self._give_up is None or self._give_up.cancelled():
@@ -176,8 +197,13 @@ class Session:
             self.pending.grant(welcome.window)
             self._welcomed.set()
         else:
+            self._say_report()
             self.pending.repeat()
             self.calls.refresh()
+
+    def _on_go(self, said: envelope.Envelope) -> None:
+        wire.Go.model_validate(said.body)
+        self._may_go.set()
 
     def _on_refused(self, said: envelope.Envelope) -> None:
         refused = wire.SessionRefused.model_validate(said.body)

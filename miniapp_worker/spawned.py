@@ -13,16 +13,29 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NoReturn, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from miniapp_worker import confine, prctl
+from miniapp_worker import confine, layers, prctl
 
 _NOT_RUN: Final = 1
 _GATE: Final = confine.FIRST_KEPT_FD
 
-Entry = Callable[[dict[str, object]], int]
+Entry = Callable[[dict[str, object], layers.Confinement], int]
+
+
+class Keeps(BaseModel):
+    """What a worker keeps of this machine, beside what every worker may read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    app_folder: Path | None
+    socket_path: Path | None
+    uid: int | None
+    """One of the plan's range, or None: the daemon's own."""
 
 
 class Order(BaseModel):
@@ -35,12 +48,14 @@ class Order(BaseModel):
     by_kernel: bool
     """Whether the kernel ties the worker's life to the daemon's; otherwise pipes do."""
     entry: str
-    """`module:function`, imported only when the worker is confined, called with `spec`; returns the exit code."""
+    """`module:function`, imported before the worker is confined, called after it; returns the exit code."""
     limits: confine.Limits
+    keeps: Keeps | None
+    """None: limits only. Nothing foreign may run in such a process."""
     spec: dict[str, object]
 
 
-def become_worker(order: Order, log_fd: int, kept: list[int]) -> NoReturn:
+def become_worker(order: Order, log_fd: int, kept: list[int], plan: layers.Plan | None) -> NoReturn:
     """Run in the forked child. Whatever happens, it ends here and never returns into the zygote's code.
 
     `kept` is the gate, and behind it the life pipe where there is one: held until the process ends, to tell the daemon.
@@ -48,13 +63,15 @@ def become_worker(order: Order, log_fd: int, kept: list[int]) -> NoReturn:
     code = _NOT_RUN
     try:
         confine.take_descriptors(log_fd, kept)
-        if _released() and (not order.by_kernel or prctl.die_with_parent(order.daemon_pid)):
+        if _released() and _is_tied(order):
+            entry = _find(order.entry)
             confine.confine(order.limits)
+            confinement = _confine_by_kernel(order, plan)
             if order.by_kernel:
                 os.close(_GATE)
             else:
                 threading.Thread(target=_end_with_the_gate, name="gate", daemon=True).start()
-            code = _run(order)
+            code = _run(entry, order.spec, confinement)
     except BaseException:  # noqa: BLE001 - the outermost frame of a process: what it does not print is lost
         traceback.print_exc()
     finally:
@@ -65,17 +82,40 @@ def _released() -> bool:
     return os.read(_GATE, 1) != b""
 
 
+def _is_tied(order: Order) -> bool:
+    return not order.by_kernel or prctl.die_with_parent(order.daemon_pid)
+
+
+def _confine_by_kernel(order: Order, plan: layers.Plan | None) -> layers.Confinement:
+    if plan is None or order.keeps is None:
+        return layers.NOTHING
+    applied = layers.confine(
+        plan,
+        app_folder=order.keeps.app_folder,
+        socket_path=order.keeps.socket_path,
+        uid=order.keeps.uid,
+        threads=order.limits.threads,
+        stay_tied=lambda: _is_tied(order),
+    )
+    return layers.Confinement(plan, applied)
+
+
 def _end_with_the_gate() -> None:
     while os.read(_GATE, 1):
         pass
-    os.killpg(0, signal.SIGKILL)
+    with suppress(OSError):  # out of reach of a confined process, which has no children either
+        os.killpg(0, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _run(order: Order) -> int:
-    module, _, name = order.entry.partition(":")
-    entry = cast("Entry", getattr(importlib.import_module(module), name))
+def _find(name: str) -> Entry:
+    module, _, function = name.partition(":")
+    return cast("Entry", getattr(importlib.import_module(module), function))
+
+
+def _run(entry: Entry, spec: dict[str, object], confinement: layers.Confinement) -> int:
     try:
-        return entry(order.spec)
+        return entry(spec, confinement)
     except SystemExit as left:
         if left.code is None or isinstance(left.code, int):
             return left.code or 0

@@ -7,7 +7,8 @@ The zygote may then die without taking a worker along, and the daemon learns eve
 The control socket carries msgpack maps, one request at a time:
 
     daemon -> zygote   the fields of `Order`, with the descriptors log, gate[, life]
-    zygote -> daemon   {ready: true} once; then {attempt_id, pid} or {attempt_id, errno} for each request
+    zygote -> daemon   {ready: true, uids, own_root, trees} once (see `_describe`);
+                       then {attempt_id, pid} or {attempt_id, errno} for each request
 """
 
 from __future__ import annotations
@@ -18,36 +19,55 @@ import importlib
 import os
 import socket
 import struct
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, NoReturn
 
 import msgpack
 
-from miniapp_worker import confine, prctl
+from miniapp_worker import confine, layers, prctl, privileges
 from miniapp_worker.spawned import Order, become_worker
 
-PRELOAD: Final = ("asyncio", "logging", "traceback", "miniapp_worker.main")
+PRELOAD: Final = ("asyncio", "logging", "traceback", "miniapp_worker.main", "miniapp_worker.probe")
 """Imported before the first fork, and so shared by all workers: their start is a fork, not an import."""
 
 _READ_BYTES: Final = 65536
 _PID: Final = struct.Struct("!i")
 
 
-def main(control_fd: int, daemon_pid: int, *, by_kernel: bool) -> None:
-    """Serve until the daemon closes its end, or is gone."""
+def main(
+    root: Path, control_fd: int, daemon_pid: int, sockets: Path, *, by_kernel: bool, landlock_at_most: int | None
+) -> None:
+    """Serve until the daemon closes its end, or is gone. For the rest see `layers.plan`."""
     confine.forget_origins()
     if by_kernel and not prctl.die_with_parent(daemon_pid):
         return
     for name in PRELOAD:
         importlib.import_module(name)
+    plan = None
+    if sys.platform == "linux":
+        plan = layers.plan(root, sockets=sockets, landlock_at_most=landlock_at_most)
+        privileges.set_dumpable(dumpable=False)
     gc.collect()
     gc.freeze()  # a collection in a worker would otherwise write to, and so copy, every shared page
     with socket.socket(fileno=control_fd) as control:
-        control.sendall(msgpack.packb({"ready": True}))
-        _serve(control)
+        control.sendall(msgpack.packb({"ready": True, **_describe(plan)}))
+        _serve(control, plan)
 
 
-def _serve(control: socket.socket) -> None:
+def _describe(plan: layers.Plan | None) -> dict[str, object]:
+    """What the daemon must know: which uids it may give away, whether a worker gets its own root, and what it reads."""
+    if plan is None:
+        return {"uids": None, "own_root": False, "trees": []}
+    return {
+        "uids": [plan.uids.first, plan.uids.count] if plan.uids is not None else None,
+        "own_root": plan.way is not None and plan.way.with_root,
+        "trees": [str(tree) for tree in plan.readable.trees],
+    }
+
+
+def _serve(control: socket.socket, plan: layers.Plan | None) -> None:
     unpacker = msgpack.Unpacker()
     fds: list[int] = []
     while True:
@@ -57,16 +77,16 @@ def _serve(control: socket.socket) -> None:
         fds += received
         unpacker.feed(data)
         for request in unpacker:  # at most one: the daemon waits for each answer
-            control.sendall(msgpack.packb(_fork(Order.model_validate(request), fds)))
+            control.sendall(msgpack.packb(_fork(Order.model_validate(request), fds, plan)))
             for fd in fds:
                 os.close(fd)
             fds.clear()
 
 
-def _fork(order: Order, fds: list[int]) -> dict[str, object]:
+def _fork(order: Order, fds: list[int], plan: layers.Plan | None) -> dict[str, object]:
     log_fd, *kept = fds
     try:
-        pid = _fork_twice(lambda: become_worker(order, log_fd, kept))
+        pid = _fork_twice(lambda: become_worker(order, log_fd, kept, plan))
     except OSError as refused:
         return {"attempt_id": order.attempt_id, "errno": refused.errno}
     return {"attempt_id": order.attempt_id, "pid": pid}

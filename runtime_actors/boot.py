@@ -1,6 +1,6 @@
-"""The entry of the daemon: takes the folder, checks the isolation, and only then loads and runs the rest.
+"""The entry of the daemon: takes the folder, and only then loads and runs the rest.
 
-Order: lock, isolation, apps, store, actors, recovery, and only then the doors.
+Order: lock, apps, store, isolation, actors, recovery, and only then the doors.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from runtime_actors import log, state_folder
-from runtime_actors.errors import ExitCode, IsolationTooWeak, RuntimeActorsError
-from runtime_actors.supervisor.isolation import Level, meets
+from runtime_actors.errors import ExitCode, RuntimeActorsError
 
 if TYPE_CHECKING:
     from runtime_actors.config import RuntimeConfig
@@ -24,11 +23,11 @@ def run(config: RuntimeConfig) -> int:
     daemon holds the folder, 4 isolation below the minimum, 5 store unusable, 6 gave up restarting itself.
     """
     log.set_up(config.log_format)
+    os.umask(0o077)  # what a daemon writes is for nobody else, wherever it lies
     try:
         state_folder.prepare(config.state)
         lock = state_folder.lock(config.state)
         try:
-            _check_isolation(config)
             state_folder.forget_workers(config.state)
             return _serve(config)
         finally:
@@ -53,11 +52,3 @@ def _serve(config: RuntimeConfig) -> int:
 def _explain(code: ExitCode, error: Exception) -> int:
     sys.stderr.write(f"lineup: {error}\n")
     return code
-
-
-def _check_isolation(config: RuntimeConfig) -> None:
-    if not meets(Level.PROCESS, Level(config.min_isolation)):
-        detail = (
-            f"isolation '{config.min_isolation}' cannot be had: this version confines workers at level 'process' only"
-        )
-        raise IsolationTooWeak(detail)

@@ -46,7 +46,9 @@ class RuntimeConfig:
     """The state folder, absolute."""
     apps: tuple[Path, ...] = ()
     """Folders whose subfolders are MiniApps, beside the packaged ones."""
-    min_isolation: Literal["strong", "sealed", "partial", "process"] = "process"
+    min_isolation: Literal["strong", "sealed", "partial", "process"] = "sealed"
+    landlock_abi: int | None = None
+    """The newest Landlock ABI to use, as an older kernel would have it; None for what there is, 0 for none."""
     durability: Literal["power", "process"] = "power"
     listen: str | None = None
     """`tcp://127.0.0.1:PORT`, or nothing."""

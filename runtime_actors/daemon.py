@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime_actors import registry
+from runtime_actors import registry, state_folder
 from runtime_actors.actor import Beat, Care, Ref, RuntimeActor, SetAside
 from runtime_actors.channel.actor import ChannelActor
 from runtime_actors.channel.descriptors import raise_fd_limit
@@ -24,7 +24,7 @@ from runtime_actors.commands import agents, apps, follow_ups, recovery
 from runtime_actors.commands import calls as call_commands
 from runtime_actors.commands.upkeep import set_aside
 from runtime_actors.contract.rejection import Rejection, RejectionCode
-from runtime_actors.errors import AppRefused, ExitCode, GaveUp, RuntimeActorsError, StoreUnusable
+from runtime_actors.errors import AppRefused, ExitCode, GaveUp, IsolationTooWeak, RuntimeActorsError, StoreUnusable
 from runtime_actors.gateway.actor import GatewayActor
 from runtime_actors.gateway.control import Control
 from runtime_actors.gateway.tcp import TcpDoor
@@ -42,10 +42,14 @@ from runtime_actors.store.messages import Upkeep
 from runtime_actors.store.opening import OpenStore, open_store
 from runtime_actors.supervisor import messages as supervisor
 from runtime_actors.supervisor.actor import ZYGOTE, SupervisorActor
+from runtime_actors.supervisor.cgroups import Parents
 from runtime_actors.supervisor.exits import ExitWatcher
+from runtime_actors.supervisor.isolation import Level, meets
 from runtime_actors.supervisor.log_files import LogFolder
 from runtime_actors.supervisor.logs import LogCapture
-from runtime_actors.supervisor.process import reap_strangers
+from runtime_actors.supervisor.measured import Measure
+from runtime_actors.supervisor.probe import probe
+from runtime_actors.supervisor.process import become_undumpable, reap_strangers
 from runtime_actors.supervisor.zygote import ZygoteProcess
 from runtime_actors.system import RandomIds, SystemClock
 from runtime_actors.timers import TimerThread
@@ -116,7 +120,7 @@ class Daemon:
             limits=SocketLimits(backlog=config.bounds.mailbox),
         )
         self.logs = LogCapture(LogFolder(config.state / "logs"))
-        self.zygote = ZygoteProcess()
+        self.zygote = ZygoteProcess(sockets=config.run_folder / "w", landlock_at_most=config.landlock_abi)
         self.watcher = ExitWatcher(self._exited)
         self.tcp = TcpDoor(config.state, config.run_folder / "agent.sock", config.listen)
         self.machinery = DaemonMachinery(
@@ -128,21 +132,24 @@ class Daemon:
     def run(self) -> int:
         """Until it is told to stop; the exit code is returned."""
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        catalogue, refused = registry.load(self.config.apps)
+        become_undumpable()
+        groups = Parents.find(os.getpid()) if sys.platform == "linux" else None  # before there is a zygote to move
+        catalogue, refused = registry.load(self.config.apps, state=self.config.state)
         for error in refused:
             logger.warning("an app was left out: %s", error)
-        opened = open_store(self.config.state, self.config.durability, self.clock)
-        self.timers.start()
         self.logs.start()
         self.watcher.start()
-        self._start_zygote()
+        self._start_zygote()  # which takes as long as all the rest: so it comes first
+        opened = open_store(self.config.state, self.config.durability, self.clock)
+        self._check_isolation()
+        self.timers.start()
         self.sockets.start()
         store = Store(self.refs["store"])
         self._start_store(opened, catalogue)
         for error in refused:
             store.run(agents.note_event, _left_out(error))
         inventory = self._recover(store)
-        self._start_actors(store, catalogue, inventory)
+        self._start_actors(store, catalogue, inventory, groups)
         self._recover_calls(store)
         self._open_doors()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -227,10 +234,29 @@ class Daemon:
 
     def _await_zygote(self) -> None:
         try:
-            self.zygote.wait_ready()
+            offers = self.zygote.wait_ready()
         except RuntimeActorsError:
             return  # its end is told by the watcher, which has it started again
-        self.refs["supervisor"].tell(supervisor.ZygoteReady())
+        self.refs["supervisor"].tell(supervisor.ZygoteReady(offers))
+
+    def _check_isolation(self) -> None:
+        """Measure a worker, before anything can be asked of this daemon."""
+        state, minimum = self.config.state, Level(self.config.min_isolation)
+        offers = self.zygote.wait_ready()
+        exposed = offers.exposes(state)
+        if exposed is not None:
+            detail = f"workers can read {exposed}, so the state folder must not be there: choose another with --state"
+            raise IsolationTooWeak(detail)
+        if offers.uids and not offers.own_root:
+            state_folder.let_workers_pass(state)
+        found = probe(self.zygote, offers)
+        logger.info("workers are confined", extra={"level": found.level, "lacks": found.lacks})
+        if not meets(found.level, minimum):
+            detail = (
+                f"isolation '{minimum}' cannot be had here, only '{found.level}': {found.lacks}. `lineup doctor` shows "
+                f"what that leaves open; --min-isolation {found.level} accepts it"
+            )
+            raise IsolationTooWeak(detail)
 
     def _exited(self, key: str, status: ExitStatus) -> None:
         self.refs["supervisor"].tell(supervisor.Exited(key, status))
@@ -285,7 +311,7 @@ class Daemon:
         for key in found.interrupted:  # not waited for: whoever comes in by a door stands behind them
             store.run(recovery.recover_call, key, call_key=key)
 
-    def _start_actors(self, store: Store, catalogue: Catalogue, inventory: Inventory) -> None:
+    def _start_actors(self, store: Store, catalogue: Catalogue, inventory: Inventory, groups: Parents | None) -> None:
         config, refs, care, timers = self.config, self.refs, self._care(), self.timers
         refs["channel"].fill(
             ChannelActor.start(
@@ -297,6 +323,7 @@ class Daemon:
                 supervisor=refs["supervisor"],
                 me=refs["channel"],
                 backlog=refs["channel"].backlog,
+                measure=Measure(Level(config.min_isolation), os.getpid()),
                 timers=timers,
                 clock=self.clock,
                 ping_s=config.ping_s,
@@ -316,6 +343,7 @@ class Daemon:
                 orchestrator=refs["orchestrator"],
                 me=refs["supervisor"],
                 timers=timers,
+                groups=groups,
                 restart_zygote=lambda: self.main.queue.put(_StartZygote()),
                 reap_strangers=self._reap_strangers,
                 stop_grace_s=config.stop_grace_s,

@@ -50,14 +50,17 @@ def read_app(folder: Path, *, packaged: bool = False) -> RegisteredApp:
     raise AppRefused(str(folder), found)
 
 
-def load(folders: Iterable[Path]) -> tuple[Catalogue, list[AppRefused]]:
-    """The packaged apps and those in `folders`, each of which holds one MiniApp or has MiniApps as subfolders."""
+def load(folders: Iterable[Path], *, state: Path | None = None) -> tuple[Catalogue, list[AppRefused]]:
+    """The packaged apps and those in `folders`, each of which holds one MiniApp or has MiniApps as subfolders.
+
+    A worker can read all of its app's folder: one that `state` lies in is refused.
+    """
     apps, refused = [], []
     packaged = Path(miniapps.__file__).parent
     places = [(one, True) for one in _apps_in(packaged)] + [(one, False) for top in folders for one in _apps_in(top)]
     for folder, is_packaged in places:
         try:
-            apps.append(read_app(folder, packaged=is_packaged))
+            apps.append(_without(state, read_app(folder, packaged=is_packaged)))
         except AppRefused as error:
             refused.append(error)
     kept, twins = without_twins(apps)
@@ -71,6 +74,12 @@ def load(folders: Iterable[Path]) -> tuple[Catalogue, list[AppRefused]]:
             AppRefused(too_large.folder, [("/tools", "with its tools the inventory would not fit one frame")])
         )
     return Catalogue.of(kept), refused
+
+
+def _without(state: Path | None, app: RegisteredApp) -> RegisteredApp:
+    if state is not None and state.resolve().is_relative_to(app.folder):
+        raise AppRefused(app.folder, [("", f"the state folder {state} lies in it, and the app could read that")])
+    return app
 
 
 def _apps_in(top: Path) -> list[Path]:

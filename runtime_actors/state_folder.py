@@ -19,6 +19,7 @@ def prepare(state: Path) -> None:
     state.chmod(0o700)
     for folder in (state / "run", state / "run" / "w"):
         folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
 
 
 def lock(state: Path) -> int:
@@ -52,6 +53,18 @@ def forget_workers(state: Path) -> None:
     for path in (state / "run" / "w").iterdir():
         if path.is_socket():
             path.unlink(missing_ok=True)
+
+
+def let_workers_pass(state: Path) -> None:
+    """Others may walk through to the sockets of workers, each of which belongs to one uid; they cannot list them.
+
+    Where workers have uids of their own and no root of their own.
+    """
+    for path in state.iterdir():
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o700)
+    for folder in (state, state / "run", state / "run" / "w"):
+        folder.chmod(0o711)
 
 
 def held(state: Path) -> DaemonRunning:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from runtime_actors.channel import messages as channel
 from runtime_actors.channel.events import PeerMessage, PeerOpened, PeerOversized, SocketEvent
+from runtime_actors.channel.session import Verdict
 from runtime_actors.commands import agents, apps, follow_ups, instances
 from runtime_actors.contract import codec, envelope
 from runtime_actors.contract.base import JsonObject
@@ -156,6 +157,7 @@ class GoldenRuntime:
         rig = self.rig
         inventory = rig.run(apps.current_inventory, None)
         assert isinstance(inventory, Inventory)
+        rig.verdict = Verdict("strong", enough=True, sealed=True)
         a_channel(rig)
         rig.plug(
             "outbox",

@@ -17,7 +17,7 @@ from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, P
 from runtime_actors.channel.inboxes import Inboxes
 from runtime_actors.channel.intake import REQUESTS
 from runtime_actors.channel.requests import Requests
-from runtime_actors.channel.session import LOST_AFTER_BEATS, MAX_INVALID, RESET_AFTER_BEATS, Phase, Session
+from runtime_actors.channel.session import LOST_AFTER_BEATS, MAX_INVALID, RESET_AFTER_BEATS, Phase, Session, Verdict
 from runtime_actors.channel.sessions import Sessions
 from runtime_actors.commands import agents, instances
 from runtime_actors.commands.follow_ups import Deliver, Settled, TellCallChanged, TellContext
@@ -61,6 +61,7 @@ class ChannelActor(RuntimeActor):
         supervisor: Mailbox[object],
         me: Mailbox[object],
         backlog: Callable[[], int],
+        measure: Callable[[int, wire.Confined], Verdict],
         timers: Timers,
         clock: Clock,
         ping_s: float,
@@ -70,7 +71,7 @@ class ChannelActor(RuntimeActor):
         super().__init__(care)
         self._store, self._sockets, self._folder = store, sockets, folder
         self._router, self._supervisor, self._me, self._backlog = router, supervisor, me, backlog
-        self._timers = timers
+        self._measure, self._timers = measure, timers
         self._ping_s, self._start_timeout_s, self._sweep_s = ping_s, start_timeout_s, sweep_s
         self._sessions = Sessions(sockets, clock)
         self._say = self._sessions.say
@@ -207,6 +208,8 @@ class ChannelActor(RuntimeActor):
         if session is None:
             return
         self._sockets.close_door(session.door, keep_peers=False)
+        if session.peer is not None:  # the door of a sealed one is closed already
+            self._sockets.close(session.peer)
         # By way of the router, behind every report that this session made.
         self._router.tell(m.SessionOver(attempt_id, tuple(sorted(set(session.calls.values())))))
 
@@ -254,6 +257,8 @@ class ChannelActor(RuntimeActor):
                     session.unanswered = 0
                 case "hello":
                     self._on_hello(session, wire.Hello.model_validate(said.body))
+                case "confined" if session.proven:
+                    self._on_confined(session, wire.Confined.model_validate(said.body))
                 case "ready" if session.phase in {Phase.LOADING, Phase.ENDING}:
                     wire.Ready.model_validate(said.body)
                     self._on_ready(session)
@@ -284,12 +289,12 @@ class ChannelActor(RuntimeActor):
             code = RejectionCode.CAPABILITY_SET_INCOMPATIBLE
             self._refuse_session(session, code, "less than the snapshot of this attempt", code)
             return
-        session.level, session.proven = hello.level or "process", True
+        session.proven = True
         self._welcome(session)
-        if hello.ready:
+        if hello.ready and session.level is not None:
             self._on_ready(session)
-        elif session.phase not in {Phase.LOADING, Phase.ENDING}:  # connecting again gives no more time to load
-            session.enter(Phase.LOADING, time.monotonic())
+        elif session.phase is Phase.EXPECTED:  # connecting again gives no more time
+            session.enter(Phase.SEALING, time.monotonic())
 
     def _welcome(self, session: Session) -> None:
         session.number += 1
@@ -307,18 +312,37 @@ class ChannelActor(RuntimeActor):
             ),
         )
 
+    def _on_confined(self, session: Session, confined: wire.Confined) -> None:
+        """The one word of a worker that can be believed: nothing of the app is in it yet."""
+        if session.phase is Phase.SEALING:
+            assert session.pid is not None  # noqa: S101 - a stranger is not listened to
+            verdict = self._measure(session.pid, confined)
+            session.level = verdict.level
+            if not verdict.enough:
+                logger.warning(
+                    "a worker is not confined enough",
+                    extra={"attempt_id": session.attempt_id, "level": verdict.level, "report": confined.to_wire()},
+                )
+                self._condemn(session, "isolation_too_weak")
+                return
+            if verdict.sealed:
+                self._sockets.close_door(session.door, keep_peers=True)
+            session.enter(Phase.LOADING, time.monotonic())
+        if session.level is not None and session.phase is Phase.LOADING:  # said again when the answer was lost
+            self._say(session, "lineup.v1.session.go", wire.Go(level=session.level))
+
     def _on_ready(self, session: Session) -> None:
-        if session.phase is Phase.ENDING or session.snapshot is None:
+        if session.phase is Phase.ENDING:
             return
         session.enter(Phase.ATTACHING, time.monotonic())
         self._attach(session)
 
     def _attach(self, session: Session) -> None:
         snapshot = codec.encode({"capabilities": [one.to_wire() for one in session.snapshot or ()]})
-        attempt_id = session.attempt_id
+        attempt_id, level = session.attempt_id, session.level or "process"
         self._store.run(
             instances.attach,
-            instances.Attached(attempt_id, session.level, snapshot),
+            instances.Attached(attempt_id, level, snapshot),
             lambda outcome: self._me.tell(m.AttachDecided(attempt_id, outcome)),
         )
 
@@ -380,7 +404,7 @@ class ChannelActor(RuntimeActor):
         for session in list(self._sessions.of_attempt.values()):
             if session.gone:
                 continue
-            if session.phase in {Phase.EXPECTED, Phase.LOADING}:
+            if session.phase in {Phase.EXPECTED, Phase.SEALING, Phase.LOADING}:
                 if session.pid is not None and now - session.since_s > self._start_timeout_s:
                     self._condemn(session, "start_timeout")
             elif session.phase is Phase.ENDING:

@@ -23,6 +23,8 @@ MAX_PATH_BYTES: Final = 103 if sys.platform == "darwin" else 107
 """sun_path less its NUL (unix(7), unix(4))."""
 
 _LISTEN_BACKLOG: Final = 128
+_OPEN_TO_OTHERS: Final = 0o066 if sys.platform == "linux" else 0o077
+"""Linux asks the socket's own mode too, so its folder may be passed through; elsewhere the folder is all there is."""
 
 
 class PathTooLong(OSError):
@@ -86,7 +88,7 @@ class OpenDoor:
 
 
 def bind(path: Path) -> socket.socket:
-    """Listen at `path`: mode 0600, in a folder of mode 0700 that is made if missing. A socket left there is replaced.
+    """Listen at `path`: mode 0600, in a private folder, made if missing. A socket left there is replaced.
 
     The caller holds the lock of the state folder, so whoever bound that socket is gone.
 
@@ -100,7 +102,7 @@ def bind(path: Path) -> socket.socket:
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         raise PathTooLong(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if stat.S_IMODE(path.parent.stat().st_mode) & 0o077:
+    if stat.S_IMODE(path.parent.stat().st_mode) & _OPEN_TO_OTHERS:
         raise FolderNotPrivate(path.parent)
     _remove_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

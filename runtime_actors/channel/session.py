@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from runtime_actors.rules.delivery import WINDOW, Feed
 
 if TYPE_CHECKING:
-    from runtime_actors.contract.session import MiniAppContextModel, SdkCapability
+    from runtime_actors.contract.session import IsolationLevel, MiniAppContextModel, SdkCapability
 
 RESET_AFTER_BEATS: Final = 3
 LOST_AFTER_BEATS: Final = 6
@@ -22,8 +22,10 @@ class Phase(StrEnum):
 
     EXPECTED = "expected"
     """The socket is open; nobody said hello."""
+    SEALING = "sealing"
+    """Welcomed; it takes the last steps of its confinement."""
     LOADING = "loading"
-    """Welcomed; the MiniApp is being imported."""
+    """Measured, and let go; the MiniApp is being imported."""
     ATTACHING = "attaching"
     """It is ready, and the store is asked."""
     OPEN = "open"
@@ -31,6 +33,17 @@ class Phase(StrEnum):
     """A resume is awaited; nothing is sent but beats."""
     ENDING = "ending"
     """Told to stop, or condemned: it is given nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How far a process was found to be confined."""
+
+    level: IsolationLevel
+    enough: bool
+    """It meets the minimum that the operator demands."""
+    sealed: bool
+    """It cannot connect again."""
 
 
 @dataclass(slots=True)
@@ -52,7 +65,8 @@ class Session:
     """When the phase began, monotonic."""
     snapshot: tuple[SdkCapability, ...] | None = None
     digest: str = ""
-    level: str = "process"
+    level: IsolationLevel | None = None
+    """As measured; None until then."""
     feed: Feed = field(default_factory=lambda: Feed(window=WINDOW))
     calls: dict[int, str] = field(default_factory=dict)
     """Number of a message in flight to the call it gives."""

@@ -26,6 +26,7 @@ class RunOptions(TypedDict):
 
     apps: tuple[Path, ...]
     min_isolation: Level
+    landlock_abi: int | None
     durability: Literal["power", "process"]
     listen: str | None
     log_format: Literal["text", "json"]
@@ -92,6 +93,12 @@ run_options: Final = stacked(
         help="Run nothing that is confined less.",
     ),
     click.option(
+        "--landlock-abi",
+        type=click.IntRange(0, 64),
+        metavar="N",
+        help="Use no newer Landlock than this, as an older kernel would; 0 for none.",
+    ),
+    click.option(
         "--durability",
         type=click.Choice(("power", "process")),
         default=_DEFAULT.durability,
@@ -124,6 +131,7 @@ def config_of(state: Path, options: RunOptions) -> RuntimeConfig:
         state=state,
         apps=tuple(folder.absolute() for folder in options["apps"]),
         min_isolation=options["min_isolation"],
+        landlock_abi=options["landlock_abi"],
         durability=options["durability"],
         listen=options["listen"],
         log_format=options["log_format"],
@@ -156,6 +164,8 @@ def arguments_of(config: RuntimeConfig) -> list[str]:
         f"--cancel-grace={config.cancel_grace_s}",
         f"--stop-grace={config.stop_grace_s}",
     ]
+    if config.landlock_abi is not None:
+        arguments.append(f"--landlock-abi={config.landlock_abi}")
     arguments += [f"--apps={folder}" for folder in config.apps]
     arguments += [f"--failpoint={one.command}:{one.point}:{one.action}@{one.hit}" for one in config.failpoints]
     if config.listen is not None:

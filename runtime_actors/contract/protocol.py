@@ -76,6 +76,8 @@ KINDS: Final[Mapping[str, MessageKind]] = {
     "lineup.v1.session.hello": _in(session.Hello, "worker"),
     "lineup.v1.session.welcome": _out(session.Welcome, "worker"),
     "lineup.v1.session.refused": _out(session.SessionRefused, "worker"),
+    "lineup.v1.session.confined": _in(session.Confined, "worker"),
+    "lineup.v1.session.go": _out(session.Go, "worker"),
     "lineup.v1.session.ready": _in(session.Ready, "worker"),
     "lineup.v1.session.ping": _out(session.Ping, "worker"),
     "lineup.v1.session.pong": _in(session.Ping, "worker"),

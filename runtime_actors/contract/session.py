@@ -41,8 +41,6 @@ class Hello(WireModel):
     sdkCapabilities: Capabilities  # noqa: N815
     ready: bool
     """The MiniApp is loaded already: this is a reconnect."""
-    level: str | None = None
-    """Isolation as the worker's own canaries found it."""
 
 
 class MiniAppContextModel(WireModel):
@@ -73,6 +71,27 @@ class SessionRefused(WireModel):
 
     code: str
     detail: str
+
+
+IsolationLevel = Literal["strong", "sealed", "partial", "process"]
+
+
+class Confined(WireModel):
+    """`lineup.v1.session.confined`: what this process gave up, said before anything of the app is imported."""
+
+    namespaces: Annotated[tuple[Annotated[str, Field(max_length=16)], ...], Field(strict=False, max_length=8)]
+    """Names in /proc/PID/ns whose inode it saw change."""
+    landlock_abi: int = Field(ge=0)
+    """0: none."""
+    canaries: dict[Annotated[str, Field(max_length=16)], bool] = Field(max_length=8)
+    """For each layer that has canaries: whether every attempt against it failed as it should."""
+
+
+class Go(WireModel):
+    """`lineup.v1.session.go`: the level is enough; import the app."""
+
+    level: IsolationLevel
+    """As the runtime measured it."""
 
 
 class Ready(WireModel):

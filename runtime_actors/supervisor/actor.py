@@ -6,8 +6,8 @@ import contextlib
 import logging
 import os
 import secrets
-import signal
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from runtime_actors.actor import RuntimeActor
@@ -16,7 +16,9 @@ from runtime_actors.commands import instances
 from runtime_actors.contract.session import MiniAppContextModel
 from runtime_actors.errors import RuntimeActorsError
 from runtime_actors.supervisor import messages as m
-from runtime_actors.supervisor.zygote import WorkerLimits
+from runtime_actors.supervisor.ends import reason_of
+from runtime_actors.supervisor.keeps import Place, limits_of
+from runtime_actors.supervisor.zygote import Offers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,17 +28,18 @@ if TYPE_CHECKING:
     from runtime_actors.rules.inventory import Catalogue
     from runtime_actors.rules.registration import RegisteredApp
     from runtime_actors.store.client import Store
+    from runtime_actors.supervisor.cgroups import Group, Parents
     from runtime_actors.supervisor.exits import ExitWatcher
     from runtime_actors.supervisor.logs import LogCapture
     from runtime_actors.supervisor.process import ExitStatus, WorkerProcess
-    from runtime_actors.supervisor.zygote import ZygoteProcess
+    from runtime_actors.supervisor.zygote import WorkerLimits, ZygoteProcess
     from runtime_actors.timers import Timers
 
 logger = logging.getLogger(__name__)
 
 ZYGOTE: Final = "zygote"
-IMPORT_FAILED: Final = 3
-"""`miniapp_worker.main.ExitCode.NOT_LOADED`."""
+_BESIDE_HEAP_BYTES: Final = 32 * 2**20
+"""What a worker's cgroup may hold on top of its heap: files that it read first, and shared memory."""
 
 
 @dataclass(slots=True)
@@ -48,6 +51,9 @@ class Attempt:
     app: RegisteredApp
     token: str
     worker: WorkerProcess | None = None
+    uid: int | None = None
+    """Its own, where it has one."""
+    group: Group | None = None
     exited: bool = False
     reason: str | None = None
     """Why it ends, once that is decided."""
@@ -72,6 +78,7 @@ class SupervisorActor(RuntimeActor):
         orchestrator: Mailbox[object],
         me: Mailbox[object],
         timers: Timers,
+        groups: Parents | None,
         restart_zygote: Callable[[], None],
         reap_strangers: Callable[[frozenset[int]], None],
         stop_grace_s: float,
@@ -80,6 +87,7 @@ class SupervisorActor(RuntimeActor):
         super().__init__(care)
         self._store, self._zygote, self._watcher, self._logs = store, zygote, watcher, logs
         self._catalogue, self._channel, self._orchestrator, self._me = catalogue, channel, orchestrator, me
+        self._groups, self._place = groups, Place(Offers())
         self._timers, self._restart_zygote, self._reap_strangers = timers, restart_zygote, reap_strangers
         self._stop_grace_s, self._sweep_s = stop_grace_s, sweep_s
         self._attempts: dict[str, Attempt] = {}
@@ -105,7 +113,8 @@ class SupervisorActor(RuntimeActor):
                 self._begun(instance_id, outcome)
             case channel.Listening(attempt_id, path):
                 self._listening(attempt_id, path)
-            case m.ZygoteReady():
+            case m.ZygoteReady(offers):
+                self._place = Place(offers)
                 self._zygote_is_ready()
             case m.Exited(key, status):
                 self._exited(key, status)
@@ -175,8 +184,12 @@ class SupervisorActor(RuntimeActor):
         log = -1
         try:
             log = self._logs.open(attempt.instance_id, attempt.attempt_id)
+            limits = limits_of(attempt.app.manifest.extensions.limits)
+            taken = {one.uid for one in self._attempts.values() if one.uid is not None and not one.exited}
+            keeps = self._place.keeps(Path(attempt.app.folder), Path(path), taken)
+            attempt.uid = keeps.uid
             worker = self._zygote.fork(
-                attempt.attempt_id, self._spec(attempt, path), log_fd=log, limits=_limits(attempt.app)
+                attempt.attempt_id, self._spec(attempt, path), log_fd=log, limits=limits, keeps=keeps
             )
         except (OSError, RuntimeError, RuntimeActorsError):
             logger.exception("a worker could not be forked", extra={"attempt_id": attempt.attempt_id})
@@ -188,9 +201,24 @@ class SupervisorActor(RuntimeActor):
         attempt.worker = worker
         self._store.run(instances.note_spawned, instances.Spawned(attempt.attempt_id, worker.pid))
         self._channel.tell(channel.Forked(attempt.attempt_id, worker.pid))
+        self._count(attempt, worker.pid, limits)
         self._watcher.watch(attempt.attempt_id, worker)
         with contextlib.suppress(ValueError):  # it may be over already
             worker.release()
+
+    def _count(self, attempt: Attempt, pid: int, limits: WorkerLimits) -> None:
+        """Where there are cgroups, its memory and its threads are counted as a whole. It waits at its gate."""
+        if self._groups is None:
+            return
+        try:
+            attempt.group = self._groups.make(
+                attempt.attempt_id,
+                memory_bytes=limits.memory_bytes + _BESIDE_HEAP_BYTES,
+                processes=limits.threads,
+            )
+            attempt.group.take(pid)
+        except OSError:  # no room for another group, or it is gone already: the rlimits stand
+            logger.warning("a worker has no cgroup", extra={"attempt_id": attempt.attempt_id}, exc_info=True)
 
     def _spec(self, attempt: Attempt, path: str) -> dict[str, object]:
         return {
@@ -227,7 +255,9 @@ class SupervisorActor(RuntimeActor):
             return
         attempt.exited = True
         if attempt.reason is None:
-            attempt.reason = "stopped" if attempt.stopping else _reason(status)
+            attempt.reason = "stopped" if attempt.stopping else _reason(attempt, status)
+        if attempt.group is not None:
+            attempt.group.remove()
         logger.info(
             "a worker ended",
             extra={
@@ -334,17 +364,6 @@ class SupervisorActor(RuntimeActor):
                 self._orchestrator.tell(m.ProcessOver(instance_id))
 
 
-def _limits(app: RegisteredApp) -> WorkerLimits:
-    asked = app.manifest.extensions.limits
-    return WorkerLimits(memory_bytes=asked.memory_mb * 1024 * 1024, cpu_s=asked.cpu_s, open_files=asked.files)
-
-
-def _reason(status: ExitStatus) -> str:
-    if status.signal is not None:
-        try:
-            return f"signal {signal.Signals(status.signal).name}"
-        except ValueError:
-            return f"signal {status.signal}"
-    if status.code == IMPORT_FAILED:
-        return "import_failed"
-    return "ended" if status.code is None else f"exit {status.code}"
+def _reason(attempt: Attempt, status: ExitStatus) -> str:
+    oom_kills = attempt.group.oom_kills() if attempt.group is not None else 0
+    return reason_of(status, cpu_limit_s=attempt.app.manifest.extensions.limits.cpu_s, oom_kills=oom_kills)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from runtime_actors.supervisor.isolation import Level
+from runtime_actors.channel.session import Verdict
+from runtime_actors.contract.session import Confined
+from runtime_actors.supervisor.isolation import Level, meets
 
 FILTERS_OF_A_SEALED_WORKER: Final = 2
 _LAYERS: Final = ("landlock", "filter", "seal")
@@ -47,6 +49,8 @@ def read_kernel(pid: int) -> KernelReport | None:
         threads = [_status(path / "status") for path in Path("/proc", str(pid), "task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
         return None
+    if not threads:
+        return None
     return KernelReport(
         uid=int(threads[0]["Uid"].split()[1]),
         no_new_privs=all(thread["NoNewPrivs"] == "1" for thread in threads),
@@ -68,6 +72,23 @@ def level_of(worker: WorkerReport, kernel: KernelReport, daemon: KernelReport) -
         is_apart = "mnt" in worker.namespaces or kernel.uid != daemon.uid
         return Level.STRONG if "net" in worker.namespaces and is_apart else Level.SEALED
     return Level.PARTIAL if has_filters or has_landlock else Level.PROCESS
+
+
+class Measure:
+    """Judges what a worker reports, for the channel."""
+
+    def __init__(self, minimum: Level, daemon_pid: int) -> None:
+        self._minimum = minimum
+        self._daemon = read_kernel(daemon_pid)
+
+    def __call__(self, pid: int, said: Confined) -> Verdict:
+        """The level of process `pid`. Reads /proc: some 0.1 ms."""
+        kernel = read_kernel(pid)
+        level = Level.PROCESS
+        if kernel is not None and self._daemon is not None:
+            report = WorkerReport(frozenset(said.namespaces), said.landlock_abi, said.canaries)
+            level = level_of(report, kernel, self._daemon)
+        return Verdict(level.value, enough=meets(level, self._minimum), sealed=meets(level, Level.SEALED))
 
 
 def _status(path: Path) -> dict[str, str]:

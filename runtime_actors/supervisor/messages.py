@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime_actors.supervisor.process import ExitStatus
+from runtime_actors.supervisor.zygote import Offers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,8 @@ class Exited:
 @dataclass(frozen=True, slots=True)
 class ZygoteReady:
     """Workers can be forked."""
+
+    offers: Offers
 
 
 @dataclass(frozen=True, slots=True)

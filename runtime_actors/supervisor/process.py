@@ -16,13 +16,14 @@ import sys
 import threading
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Final
 
 import psutil
 
+_PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
@@ -60,11 +61,21 @@ def at_end(fd: int) -> bool:
     return bool(poll.poll(0))
 
 
+def become_undumpable() -> None:
+    """Nobody of this uid may trace this process or read its memory. Linux; see prctl(2)."""
+    if sys.platform == "linux":
+        _prctl(_PR_SET_DUMPABLE, 0)
+
+
 def become_subreaper() -> None:
     """Make this process the parent of every descendant whose own parent ends. Linux; see prctl(2)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(operation: int, argument: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     zero = ctypes.c_ulong(0)
-    if libc.prctl(ctypes.c_int(_PR_SET_CHILD_SUBREAPER), ctypes.c_ulong(1), zero, zero, zero) != 0:
+    if libc.prctl(ctypes.c_int(operation), ctypes.c_ulong(argument), zero, zero, zero) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
@@ -75,6 +86,8 @@ class ExitStatus:
 
     code: int | None = None
     signal: int | None = None
+    cpu_s: float | None = field(default=None, compare=False)
+    """Processor seconds it used, with those of its children that it waited for."""
 
     def __str__(self) -> str:
         if self.signal is not None:
@@ -179,14 +192,13 @@ class WorkerProcess:
             if os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 return None
             self._kill_group()
-            ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+            _, status, used = os.wait4(self.pid, os.WNOHANG)  # the pid is still taken: it was not reaped
         except ChildProcessError:  # not our child any more: somebody else waited for it
             return ExitStatus() if self._ended() else None
-        if ended is None:
-            return None
-        if ended.si_code == os.CLD_EXITED:
-            return ExitStatus(code=ended.si_status)
-        return ExitStatus(signal=ended.si_status)
+        cpu_s = used.ru_utime + used.ru_stime
+        if os.WIFEXITED(status):
+            return ExitStatus(code=os.WEXITSTATUS(status), cpu_s=cpu_s)
+        return ExitStatus(signal=os.WTERMSIG(status), cpu_s=cpu_s)
 
     def _vanished(self) -> ExitStatus | None:
         return ExitStatus() if self._ended() else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 import msgpack
 
@@ -24,12 +25,16 @@ WORKER_ENTRY: Final = "miniapp_worker.main:run"
 
 # -I hears neither the environment nor the working folder, so a tree that is not installed must be named.
 _BOOT: Final = """\
-import sys
-root, control_fd, daemon_pid, by_kernel = sys.argv[1:]
-if root not in sys.path:
-    sys.path.insert(0, root)
+import json, sys
+from pathlib import Path
+told = json.loads(sys.argv[1])
+if told["root"] not in sys.path:
+    sys.path.insert(0, told["root"])
 from miniapp_worker.zygote import main
-main(int(control_fd), int(daemon_pid), by_kernel=by_kernel == "True")
+main(
+    Path(told["root"]), told["control_fd"], told["daemon_pid"], Path(told["sockets"]),
+    by_kernel=told["by_kernel"], landlock_at_most=told["landlock_at_most"],
+)
 """
 _READ_BYTES: Final = 65536
 _END_WITHIN_S: Final = 2.0
@@ -47,6 +52,43 @@ class WorkerLimits:
     address_space_bytes: int = 2**30
     cpu_s: int = 24 * 3600
     open_files: int = 64
+    threads: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Keeps:
+    """See `miniapp_worker.spawned.Keeps`."""
+
+    app_folder: Path | None
+    socket_path: Path | None
+    uid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What the zygote found out about this machine."""
+
+    uids: range = range(0)
+    """To be given to workers, one to each living one; none: they keep the daemon's."""
+    own_root: bool = False
+    """A worker sees nothing of the file system but what it may read."""
+    trees: tuple[Path, ...] = ()
+    """Everything that every worker may read."""
+
+    @classmethod
+    def read(cls, answer: Mapping[str, Any]) -> Self:
+        """From the zygote's first word."""
+        first, count = answer["uids"] or (0, 0)
+        return cls(range(first, first + count), answer["own_root"], tuple(Path(tree) for tree in answer["trees"]))
+
+    def exposes(self, secret: Path) -> Path | None:
+        """The tree that `secret` lies beneath, or that lies beneath it; None when they do not touch.
+
+        A state folder must not be exposed: a tree can be granted, but no branch can be taken out of it again.
+        """
+        hidden = secret.resolve()
+        near = (tree for tree in self.trees if hidden.is_relative_to(tree) or tree.is_relative_to(hidden))
+        return next(near, None)
 
 
 class ZygoteProcess:
@@ -56,13 +98,17 @@ class ZygoteProcess:
     started it, and only the main thread lives as long as the daemon.
     """
 
-    def __init__(self, ties: Ties | None = None) -> None:
+    def __init__(
+        self, ties: Ties | None = None, *, sockets: Path = Path("/"), landlock_at_most: int | None = None
+    ) -> None:
+        """`sockets` is the folder that workers connect into. `landlock_at_most` is the newest Landlock ABI to use."""
         self._ties: Final = ties or strongest_ties()
+        self._sockets, self._landlock_at_most = sockets, landlock_at_most
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._life: int | None = None
-        self._ready = False
+        self._offers: Offers | None = None
 
     @property
     def pid(self) -> int | None:
@@ -88,17 +134,25 @@ class ZygoteProcess:
             theirs.enter_context(their_control)
             life, their_life = os.pipe()
             theirs.callback(os.close, their_life)
-            self._control, self._life, self._ready = control, life, False
+            self._control, self._life, self._offers = control, life, None
+            told = {
+                "root": str(Path(runtime_actors.__file__).resolve().parent.parent),
+                "control_fd": their_control.fileno(),
+                "daemon_pid": os.getpid(),
+                "sockets": str(self._sockets),
+                "by_kernel": self._ties is Ties.KERNEL,
+                "landlock_at_most": self._landlock_at_most,
+            }
             try:
-                self._process = _exec(their_control.fileno(), their_life, log_fd, self._ties)
+                self._process = _exec(told, (their_control.fileno(), their_life), log_fd)
             except OSError:
                 self._close()
                 raise
 
-    def wait_ready(self, limit_s: float = 10.0) -> None:
-        """Raises ZygoteLost if it ends or takes longer; it is killed then."""
+    def wait_ready(self, limit_s: float = 10.0) -> Offers:
+        """What workers can be given here. Raises ZygoteLost if it ends or takes longer; it is killed then."""
         with self._lock:
-            self._wait_ready(time.monotonic() + limit_s)
+            return self._wait_ready(time.monotonic() + limit_s)
 
     def fork(
         self,
@@ -107,12 +161,14 @@ class ZygoteProcess:
         *,
         log_fd: int,
         limits: WorkerLimits = WorkerLimits(),
+        keeps: Keeps | None = None,
         entry: str = WORKER_ENTRY,
         limit_s: float = 5.0,
     ) -> WorkerProcess:
         """A new worker, waiting at its gate. `release` it, and it calls `entry` ("module:function") with `spec`.
 
-        Takes a few milliseconds. `log_fd` becomes the worker's stdout and stderr; the caller closes its own copy.
+        Without `keeps` it has limits only: for what is not a MiniApp. Takes a few milliseconds.
+        `log_fd` becomes the worker's stdout and stderr; the caller closes its own copy.
 
         Raises:
             ForkRefused: no room for another process.
@@ -126,6 +182,7 @@ class ZygoteProcess:
             "by_kernel": self._ties is Ties.KERNEL,
             "entry": entry,
             "limits": asdict(limits),
+            "keeps": None if keeps is None else _as_text(keeps),
             "spec": dict(spec),
         }
         request = msgpack.packb(order)
@@ -179,10 +236,10 @@ class ZygoteProcess:
         with self._lock:
             self._close()
 
-    def _wait_ready(self, deadline: float) -> None:
-        if not self._ready:
-            self._receive(deadline)
-            self._ready = True
+    def _wait_ready(self, deadline: float) -> Offers:
+        if self._offers is None:
+            self._offers = Offers.read(self._receive(deadline))
+        return self._offers
 
     def _ask(self, request: bytes, fds: list[int], deadline: float) -> dict[str, object]:
         control = self._open_control()
@@ -240,17 +297,23 @@ class ZygoteProcess:
             self._life = None
 
 
-def _exec(control_fd: int, life_fd: int, log_fd: int, ties: Ties) -> subprocess.Popen[bytes]:
-    root = Path(runtime_actors.__file__).resolve().parent.parent
-    by_kernel = ties is Ties.KERNEL
-    arguments = [str(root), str(control_fd), str(os.getpid()), str(by_kernel)]
+def _as_text(keeps: Keeps) -> dict[str, object]:
+    folder, path = keeps.app_folder, keeps.socket_path
+    return {
+        "app_folder": None if folder is None else str(folder),
+        "socket_path": None if path is None else str(path),
+        "uid": keeps.uid,
+    }
+
+
+def _exec(told: Mapping[str, object], kept: tuple[int, int], log_fd: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-X", "utf8", "-c", _BOOT, *arguments],
+        [sys.executable, "-I", "-X", "utf8", "-c", _BOOT, json.dumps(told)],
         env={"LANG": "C.UTF-8"},  # whatever is in it can be read in /proc by every worker, even after it is unset
         cwd="/",
         stdin=subprocess.DEVNULL,
         stdout=log_fd,
         stderr=log_fd,
-        pass_fds=(control_fd, life_fd),
+        pass_fds=kept,
         start_new_session=True,  # Ctrl-C at the daemon's terminal is for the daemon
     )

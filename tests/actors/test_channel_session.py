@@ -219,6 +219,7 @@ def test_a_reconnect_with_more_than_the_snapshot_gets_the_snapshot(open_worker: 
 def test_ready_is_committed_before_the_state_and_the_first_page_are_sent(rig: Rig, worker: Worker) -> None:
     worker.connect()
     worker.hello()
+    worker.confined()
     worker.hear()
     rig.hold("store")
     worker.say("session.ready")
@@ -255,6 +256,7 @@ def test_ready_a_second_time_is_refused_and_asks_the_store_nothing(rig: Rig, ope
 def test_an_attach_that_the_store_could_not_decide_is_asked_again_by_the_sweep(rig: Rig, worker: Worker) -> None:
     worker.connect()
     worker.hello()
+    worker.confined()
     rig.hold("store")
     worker.say("session.ready")
     rig.boxes["store"].waiting.clear()  # lost

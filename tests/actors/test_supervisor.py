@@ -21,7 +21,7 @@ from runtime_actors.supervisor.actor import ZYGOTE, SupervisorActor
 from runtime_actors.supervisor.exits import ExitWatcher
 from runtime_actors.supervisor.logs import LogCapture
 from runtime_actors.supervisor.process import ExitStatus, WorkerProcess
-from runtime_actors.supervisor.zygote import ForkRefused, WorkerLimits, ZygoteProcess
+from runtime_actors.supervisor.zygote import ForkRefused, Keeps, Offers, WorkerLimits, ZygoteProcess
 from tests.actor_fakes import SWEEP_S, Rig, an_instance
 from tests.fakes import CATALOGUE, SNAPSHOT
 
@@ -57,7 +57,10 @@ class PlannedZygote:
         self.limits: list[WorkerLimits] = []
         self.workers: list[PlannedWorker] = []
 
-    def fork(self, attempt_id: str, spec: Mapping[str, object], *, log_fd: int, limits: WorkerLimits) -> PlannedWorker:
+    def fork(
+        self, attempt_id: str, spec: Mapping[str, object], *, log_fd: int, limits: WorkerLimits, keeps: Keeps
+    ) -> PlannedWorker:
+        assert keeps.uid is None  # no uids were offered
         assert os.fstat(log_fd)
         assert attempt_id == spec["attempt_id"]
         if self.fails_with is not None:
@@ -115,6 +118,7 @@ class Ward:
             orchestrator=rig.boxes["orchestrator"],
             me=rig.boxes["supervisor"],
             timers=rig.timers,
+            groups=None,
             restart_zygote=lambda: self.restarts.append("asked"),
             reap_strangers=self.known.append,
             stop_grace_s=GRACE_S,
@@ -133,7 +137,7 @@ class Ward:
     def run(self, tool_id: str = "notes.write", **changes: str) -> str:
         """An attempt with a process."""
         attempt_id = self.begin(tool_id, **changes)
-        self.tell(m.ZygoteReady(), channel.Listening(attempt_id, "/run/w/1"))
+        self.tell(m.ZygoteReady(Offers()), channel.Listening(attempt_id, "/run/w/1"))
         return attempt_id
 
     def run_ready(self, tool_id: str = "notes.write", **changes: str) -> str:
@@ -182,7 +186,7 @@ def test_a_socket_is_open_before_the_fork_and_the_pid_is_told_before_the_worker_
     assert (ward.zygote.workers, len(expect.token)) == ([], 64)
     assert (expect.context.app_scope, expect.context.state) == ("notes", "starting")
 
-    ward.tell(m.ZygoteReady(), channel.Listening(attempt_id, "/run/w/1"))
+    ward.tell(m.ZygoteReady(Offers()), channel.Listening(attempt_id, "/run/w/1"))
 
     [worker] = ward.zygote.workers
     assert ward.rig.boxes["channel"].of(channel.Forked) == [channel.Forked(attempt_id, worker.pid)]
@@ -260,7 +264,7 @@ def test_a_log_that_cannot_be_opened_is_like_a_fork_that_fails(ward: Ward) -> No
 def test_a_socket_that_cannot_be_opened_ends_the_attempt_uncounted(ward: Ward) -> None:
     attempt_id = ward.begin()
 
-    ward.tell(m.ZygoteReady(), channel.Listening(attempt_id, ""))
+    ward.tell(m.ZygoteReady(Offers()), channel.Listening(attempt_id, ""))
     ward.over(attempt_id)
 
     assert ward.zygote.workers == []
@@ -276,7 +280,7 @@ def test_starts_wait_for_the_zygote(ward: Ward) -> None:
     ward.tell(channel.Listening(attempt_id, "/run/w/1"))
     assert ward.zygote.workers == []
 
-    ward.tell(m.ZygoteReady())
+    ward.tell(m.ZygoteReady(Offers()))
 
     assert len(ward.zygote.workers) == 1
 
@@ -289,7 +293,7 @@ def test_the_end_of_the_zygote_has_it_started_again_and_touches_no_worker(ward: 
     assert ward.restarts == ["asked"]
     assert [worker.did for worker in ward.zygote.workers] == [["released"]]
 
-    ward.tell(m.ZygoteReady())
+    ward.tell(m.ZygoteReady(Offers()))
 
     assert ward.watched.keys == [first, second]
     assert ward.attempt(first)[0] == AttemptState.STARTING
@@ -299,7 +303,7 @@ def test_a_stop_that_comes_while_a_start_waits_for_the_zygote_forks_nothing(ward
     attempt_id = ward.begin()
     ward.tell(channel.Listening(attempt_id, "/run/w/1"))
 
-    ward.tell(m.Stop(attempt_id, "closed"), m.ZygoteReady())
+    ward.tell(m.Stop(attempt_id, "closed"), m.ZygoteReady(Offers()))
     ward.over(attempt_id)
 
     assert ward.zygote.workers == []
@@ -310,7 +314,7 @@ def test_a_stop_that_comes_while_a_start_waits_for_the_zygote_forks_nothing(ward
 def test_a_stop_that_comes_before_the_socket_is_open_forks_nothing(ward: Ward) -> None:
     attempt_id = ward.begin()
 
-    ward.tell(m.ZygoteReady(), m.Stop(attempt_id, "closed"), channel.Listening(attempt_id, "/run/w/1"))
+    ward.tell(m.ZygoteReady(Offers()), m.Stop(attempt_id, "closed"), channel.Listening(attempt_id, "/run/w/1"))
     ward.over(attempt_id)
     ward.rig.due(m.ForceStop)
 
@@ -322,7 +326,7 @@ def test_a_condemned_attempt_that_waits_for_the_zygote_is_not_forked(ward: Ward)
     attempt_id = ward.begin()
     ward.tell(channel.Listening(attempt_id, "/run/w/1"))
 
-    ward.tell(channel.Condemn(attempt_id, "start_timeout"), m.ZygoteReady())
+    ward.tell(channel.Condemn(attempt_id, "start_timeout"), m.ZygoteReady(Offers()))
     ward.over(attempt_id)
 
     assert ward.zygote.workers == []

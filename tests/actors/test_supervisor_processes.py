@@ -19,7 +19,7 @@ from runtime_actors.supervisor.exits import ExitWatcher
 from runtime_actors.supervisor.log_files import LogFolder
 from runtime_actors.supervisor.logs import LogCapture
 from runtime_actors.supervisor.process import WorkerProcess, reap_strangers
-from runtime_actors.supervisor.zygote import WorkerLimits, ZygoteProcess
+from runtime_actors.supervisor.zygote import Keeps, Offers, WorkerLimits, ZygoteProcess
 from tests.actor_fakes import LIMIT_S, SWEEP_S, Rig, an_instance
 from tests.fakes import CATALOGUE, SNAPSHOT
 
@@ -40,6 +40,7 @@ class Nursery(ZygoteProcess):
         *,
         log_fd: int,
         limits: WorkerLimits = _LIMITS,
+        keeps: Keeps | None = None,
         entry: str = "",
         limit_s: float = LIMIT_S,
     ) -> WorkerProcess:
@@ -48,6 +49,7 @@ class Nursery(ZygoteProcess):
             {**spec, "says_to": str(self._says_to), "code": 3},
             log_fd=log_fd,
             limits=limits,
+            keeps=keeps if entry else None,  # a test's own code is nowhere that a MiniApp could read it
             entry=entry or f"tests.supervisor.entries:{self.wanted}",
             limit_s=limit_s,
         )
@@ -80,13 +82,14 @@ class Ward:
             orchestrator=rig.boxes["orchestrator"],
             me=supervisor,
             timers=rig.timers,
+            groups=None,
             restart_zygote=self._restart_zygote,
             reap_strangers=self._reap_strangers,
             stop_grace_s=0.5,
             sweep_s=SWEEP_S,
         )
         rig.plug("supervisor", self.actor)
-        rig.tell("supervisor", m.ZygoteReady())
+        rig.tell("supervisor", m.ZygoteReady(Offers()))
 
     def start_zygote(self) -> None:
         log_fd = self.logs.open(ZYGOTE, f"{ZYGOTE}-{self.restarts}")
@@ -190,7 +193,7 @@ def test_a_killed_zygote_costs_no_worker_and_starts_go_on_with_the_next(ward: Wa
     ward.until(lambda: ward.restarts == 1)
 
     ward.start_zygote()
-    ward.rig.tell("supervisor", m.ZygoteReady())
+    ward.rig.tell("supervisor", m.ZygoteReady(Offers()))
     _, other = ward.run(call_id="c2", conversation_id="elsewhere")
 
     assert ward.actor.worker_pids == {pid, other}

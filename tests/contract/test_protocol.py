@@ -23,7 +23,7 @@ from tests.golden_files import Case, every_case, manifests
 
 ROOT: Final = Path(__file__).parents[2]
 SCHEMAS: Final = ROOT / "docs" / "schema"
-SESSION_WORDS: Final = ("hello", "ready", "pong", "resume", "bye")
+SESSION_WORDS: Final = ("hello", "confined", "ready", "pong", "resume", "bye")
 
 
 def schema(name: str) -> dict[str, Any]:

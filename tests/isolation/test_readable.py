@@ -7,6 +7,7 @@ import pytest
 
 from miniapp_worker import landlock
 from miniapp_worker.readable import Readable, by_every_worker
+from runtime_actors.supervisor.zygote import Offers
 from tests.isolation.places import ROOT
 
 
@@ -34,7 +35,7 @@ def test_a_state_folder_must_not_touch_what_workers_read(tmp_path: Path, state: 
     for name in ("lib/state", "state", "library"):
         (tmp_path / name).mkdir(parents=True)
 
-    found = Readable.of([tmp_path / "lib"]).exposes(tmp_path / state)
+    found = Offers(trees=Readable.of([tmp_path / "lib"]).trees).exposes(tmp_path / state)
 
     assert (found is not None) == exposed
 
@@ -50,9 +51,10 @@ def test_a_closed_folder_on_the_way_is_noticed_only_where_the_way_stays(tmp_path
 
 
 def test_of_a_source_tree_only_the_workers_own_packages_are_readable() -> None:
-    found = by_every_worker(ROOT)
+    trees = by_every_worker(ROOT).trees
+    found = Offers(trees=trees)
 
-    assert ROOT / "miniapp_worker" in found.trees
+    assert ROOT / "miniapp_worker" in trees
     assert found.exposes(ROOT / "runtime_actors/contract") is not None
     assert found.exposes(ROOT / "runtime_actors/store") is None
     assert found.exposes(ROOT / "tests") is None

@@ -14,10 +14,12 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from miniapp_worker.layers import Confinement
+
 Spec = dict[str, object]
 
 
-def describe(_spec: Spec) -> int:
+def describe(_spec: Spec, _: Confinement) -> int:
     """What this process is and has, as one line of JSON in its log."""
     mask: set[int] = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())}
     facts = {
@@ -65,13 +67,13 @@ def say(spec: Spec, text: object) -> None:
         print(text, file=pipe)
 
 
-def wait(spec: Spec) -> int:
+def wait(spec: Spec, _: Confinement) -> int:
     say(spec, "waiting")
     threading.Event().wait(60)
     return 0
 
 
-def wait_with_child(spec: Spec) -> int:
+def wait_with_child(spec: Spec, _: Confinement) -> int:
     child = os.fork()
     if child == 0:
         threading.Event().wait(60)
@@ -81,7 +83,7 @@ def wait_with_child(spec: Spec) -> int:
     return 0
 
 
-def leave_orphan(spec: Spec) -> int:
+def leave_orphan(spec: Spec, _: Confinement) -> int:
     """Ends, leaving a process that has ended and was never waited for."""
     child = os.fork()
     if child == 0:
@@ -90,19 +92,19 @@ def leave_orphan(spec: Spec) -> int:
     return 0
 
 
-def code(spec: Spec) -> int:
+def code(spec: Spec, _: Confinement) -> int:
     return int(str(spec["code"]))
 
 
-def leave(spec: Spec) -> int:
+def leave(spec: Spec, _: Confinement) -> int:
     sys.exit(str(spec["reason"]))
 
 
-def fail(_spec: Spec) -> int:
+def fail(_spec: Spec, _: Confinement) -> int:
     raise ValueError("the planted fault")
 
 
-def flood(spec: Spec) -> int:
+def flood(spec: Spec, _: Confinement) -> int:
     line = b"x" * 1023 + b"\n"
     for _ in range(int(str(spec["kib"]))):
         os.write(1, line)
@@ -110,12 +112,12 @@ def flood(spec: Spec) -> int:
     return 0
 
 
-def write_file(spec: Spec) -> int:
+def write_file(spec: Spec, _: Confinement) -> int:
     Path(str(spec["path"])).write_text("something")
     return 0
 
 
-def eat_memory(_spec: Spec) -> int:
+def eat_memory(_spec: Spec, _: Confinement) -> int:
     try:
         hoard: Sequence[bytes] = [bytes(2**20) for _ in range(4096)]
     except MemoryError:
@@ -124,16 +126,16 @@ def eat_memory(_spec: Spec) -> int:
     return len(hoard)
 
 
-def crash(_spec: Spec) -> int:
+def crash(_spec: Spec, _: Confinement) -> int:
     os.kill(os.getpid(), signal.SIGSEGV)
     return 0
 
 
-def spin(_spec: Spec) -> int:
+def spin(_spec: Spec, _: Confinement) -> int:
     while True:
         pass
 
 
-def length(spec: Spec) -> int:
+def length(spec: Spec, _: Confinement) -> int:
     print(len(str(spec["text"])))
     return 0

@@ -71,7 +71,7 @@ def test_the_limits_asked_for_are_in_force(nursery: Nursery) -> None:
         "RLIMIT_CORE": [0, 0],
         "RLIMIT_FSIZE": [0, 0],
         "RLIMIT_NOFILE": [33, 33],
-        "RLIMIT_CPU": [77, 77],
+        "RLIMIT_CPU": [77, 78],
         "RLIMIT_DATA": [200 * 2**20] * 2,
         "RLIMIT_AS": [900 * 2**20] * 2,
     }
@@ -96,7 +96,7 @@ def test_a_worker_that_eats_memory_gets_a_memory_error(nursery: Nursery) -> None
 def test_a_worker_that_spins_is_killed_at_its_share_of_processor_time(nursery: Nursery) -> None:
     worker = nursery.fork("spin", limits=WorkerLimits(cpu_s=1))
 
-    assert nursery.end_of(worker) == ExitStatus(signal=signal.SIGKILL)
+    assert nursery.end_of(worker) == ExitStatus(signal=signal.SIGXCPU)
 
 
 def test_a_worker_cannot_write_a_file(nursery: Nursery, tmp_path: Path) -> None:

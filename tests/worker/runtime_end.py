@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import zmq
 
-from miniapp_worker import main
+from miniapp_worker import layers, main
 from runtime_actors.contract import envelope
 
 LIMIT_S: Final = 5.0
@@ -78,6 +78,9 @@ class RuntimeEnd:
         """Hear a hello and answer it."""
         hello = self.hear("session.hello")
         self.say_welcome(window=window)
+        if self.session == 1:
+            self.hear("session.confined")
+            self.say("session.go", level="process")
         return hello
 
     def say_welcome(self, *, window: int = 32) -> None:
@@ -152,9 +155,11 @@ class RuntimeEnd:
 class Worker:
     """`miniapp_worker.main.run` on a thread of its own."""
 
-    def __init__(self, spec: Mapping[str, object]) -> None:
+    def __init__(self, spec: Mapping[str, object], confinement: layers.Confinement = layers.NOTHING) -> None:
         self._codes: list[int] = []
-        self._thread = threading.Thread(target=lambda: self._codes.append(main.run(dict(spec))), daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: self._codes.append(main.run(dict(spec), confinement)), daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()

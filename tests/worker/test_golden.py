@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from miniapp_worker.layers import Applied, Confinement
 from miniapp_worker.main import ExitCode
 from runtime_actors.contract import codec, envelope
 from tests.golden_files import WORKER_TOKEN, Case, every_case, story
@@ -60,6 +61,16 @@ DESK: Final = """
 """
 
 
+class AsWritten(Confinement):
+    """Confined as the story tells: what really is, is tested with real processes."""
+
+    def __init__(self) -> None:
+        super().__init__(None, Applied(frozenset({"net", "mnt"}), own_uid=False, landlock_abi=7, filters=1))
+
+    def seal(self) -> tuple[Applied, dict[str, bool]]:
+        return self.applied, {"landlock": True, "filter": True, "seal": True}
+
+
 def _id(case: Case) -> str:
     return f"{case.story}: {case.name}"
 
@@ -67,7 +78,7 @@ def _id(case: Case) -> str:
 def test_a_life_of_a_worker_goes_at_the_sdk_as_it_is_written(runtime: RuntimeEnd, app: App) -> None:
     assert (ATTEMPT, TOKEN) == ("att-1", WORKER_TOKEN)
 
-    with Worker(spec_of(runtime, app(DESK), app_scope="echo")) as worker:
+    with Worker(spec_of(runtime, app(DESK), app_scope="echo"), AsWritten()) as worker:
         for case in story("worker"):
             if case.door != "worker":
                 continue

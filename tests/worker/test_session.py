@@ -67,7 +67,10 @@ def test_a_refused_worker_ends_with_its_own_code(
 
 def test_a_worker_in_a_process_of_its_own_shows_why_an_app_does_not_import(runtime: RuntimeEnd, app: App) -> None:
     folder = app("import no_such_library")
-    code = "import json, sys; from miniapp_worker.main import run; sys.exit(run(json.loads(sys.argv[1])))"
+    code = (
+        "import json, sys; from miniapp_worker import layers, main; "
+        "sys.exit(main.run(json.loads(sys.argv[1]), layers.NOTHING))"
+    )
     arguments = [sys.executable, "-c", code, json.dumps(spec_of(runtime, folder))]
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
         runtime.welcome()
