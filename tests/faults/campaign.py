@@ -18,6 +18,8 @@ from tests.faults.world import SPOILED, World, copy
 
 AT_BOOT: Final = frozenset({"retire_missing_apps", "recover", "recover_call"})
 """Commands that run before anybody is served."""
+ONCE: Final = frozenset({"set_aside"})
+"""Commands that happen once in a run: their faults strike at the first passing."""
 INSIDE: Final = frozenset({"give_up_call"})
 """Run inside other commands only, so no failpoint of their name is ever passed."""
 EXPECTED_ERRORS: Final = (
@@ -58,7 +60,7 @@ def cases(command: str, choose: random.Random | None = None) -> Iterator[Case]:
     """All faults of a command, as few runs as they fit in; `choose` varies at which passing they strike."""
 
     def fault(point: str, action: str) -> Fault:
-        latest = 1 if choose is None or command in AT_BOOT else choose.choice((1, 1, 2, 3))
+        latest = 1 if choose is None or command in AT_BOOT | ONCE else choose.choice((1, 1, 2, 3))
         return Fault(command, point, action, latest)
 
     before, after = fault("before", "kill-daemon"), fault("after", "kill-daemon")
@@ -72,7 +74,7 @@ def crowds(choose: random.Random) -> Iterator[Case]:
     """All faults of all commands, several commands in a run: what one fault left half done, the next one meets."""
     singles = {command: list(cases(command, choose)) for command in all_commands()}
     for kind, together in (("daemon", 3), ("zygote-worker", 4), ("worker-zygote", 4), ("drop", 4)):
-        alone = {"set_aside"}  # it happens once in a run, and others would take its occasion
+        alone = set(ONCE)  # others would take its occasion
         if kind == "drop":
             alone |= AT_BOOT | {"expire_due"}  # these stop a start
         commands = sorted(singles, key=lambda _: choose.random())
