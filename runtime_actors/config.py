@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from runtime_actors.contract.manifest import MOST_LIMITS, Limits
 from runtime_actors.rules.restart import RestartPolicy
 
 
@@ -49,6 +50,8 @@ class RuntimeConfig:
     min_isolation: Literal["strong", "sealed", "partial", "process"] = "sealed"
     landlock_abi: int | None = None
     """The newest Landlock ABI to use, as an older kernel would have it; None for what there is, 0 for none."""
+    app_limits: Limits = MOST_LIMITS
+    """The most that one process of any app gets, whatever its manifest asks for."""
     durability: Literal["power", "process"] = "power"
     listen: str | None = None
     """`tcp://127.0.0.1:PORT`, or nothing."""

@@ -346,6 +346,7 @@ class Daemon:
                 groups=groups,
                 restart_zygote=lambda: self.main.queue.put(_StartZygote()),
                 reap_strangers=self._reap_strangers,
+                most=config.app_limits,
                 stop_grace_s=config.stop_grace_s,
                 sweep_s=config.sweep_s,
             )

@@ -18,13 +18,17 @@ from rich.text import Text
 from runtime_actors.client import ClientError, Delivered, SessionEvent
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.contract.tools import ToolProgressDelivery
+from runtime_actors.errors import ExitCode
 from runtime_actors.rules.text import neutral
 from runtime_actors.simulator import Player, StepResult, read_scenario
 
-_ISOLATION: Final = (
-    "Minimum isolation of this demo: process. Each MiniApp has its own process with limits, and can still do what you"
-    " can do; confinement by the kernel arrives with a later version."
-)
+_SEALED, _PROCESS = "sealed", "process"
+_ISOLATION: Final = {
+    _SEALED: "Minimum isolation of this demo: sealed. The kernel confines each MiniApp to one socket and the files it"
+    " may read; `lineup doctor` attacks one and shows what is stopped here.",
+    _PROCESS: "Minimum isolation of this demo: process, as this machine cannot confine MiniApps better. Each has a"
+    " process of its own with limits, and can still do what you can do.",
+}
 _COMMAND_S: Final = 60.0
 _LOG_LINES: Final = 15
 
@@ -33,10 +37,14 @@ def run(*, as_json: bool, keep: bool) -> int:
     """Run the demo, and return 0 only if everything that it shows was as it should be."""
     state = Path(tempfile.mkdtemp(prefix="lineup-demo-"))
     screen = _JsonScreen() if as_json else _Screen()
-    screen.begin(state)
     ok = False
     try:
-        started = _lineup("start", state, "--min-isolation=process")
+        isolation = _SEALED
+        started = _lineup("start", state)
+        if started.returncode == ExitCode.ISOLATION:
+            isolation = _PROCESS
+            started = _lineup("start", state, f"--min-isolation={isolation}")
+        screen.begin(state, isolation)
         if started.returncode == 0:
             ok = _play(state, screen)
         else:
@@ -94,10 +102,12 @@ class _Screen:
 
     def __init__(self) -> None:
         self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._isolation = Text()
 
-    def begin(self, state: Path) -> None:
-        self._console.print(_ISOLATION, style="yellow")
-        self._console.print(f"Starting a daemon in {state} ...\n")
+    def begin(self, state: Path, isolation: str) -> None:
+        self._isolation = Text(_ISOLATION[isolation], style="green" if isolation == _SEALED else "yellow")
+        self._console.print(self._isolation)
+        self._console.print(f"The daemon keeps its state in {state}\n")
 
     def hear(self, agent: str, event: SessionEvent) -> None:
         if not isinstance(event, Delivered):
@@ -143,7 +153,7 @@ class _Screen:
                 f"                    lineup audit --state {state}\n"
                 f"in the end:         lineup stop --state {state}; rm -r {state}"
             )
-        self._console.print(_ISOLATION, style="yellow")
+        self._console.print(self._isolation)
 
 
 class _JsonScreen:
@@ -152,9 +162,11 @@ class _JsonScreen:
     def __init__(self) -> None:
         self._calls: list[JsonObject] = []
         self._why: list[str] = []
+        self._isolation = ""
 
-    def begin(self, state: Path) -> None:
-        _print({"min_isolation": "process", "state": str(state)})
+    def begin(self, state: Path, isolation: str) -> None:
+        self._isolation = isolation
+        _print({"min_isolation": isolation, "state": str(state)})
 
     def hear(self, agent: str, event: SessionEvent) -> None:
         if isinstance(event, Delivered):
@@ -173,7 +185,7 @@ class _JsonScreen:
         self._why.append(why)
 
     def end(self, state: Path | None, *, ok: bool) -> None:
-        told: JsonObject = {"ok": ok, "calls": self._calls, "min_isolation": "process"}
+        told: JsonObject = {"ok": ok, "calls": self._calls, "min_isolation": self._isolation}
         _print(told | ({"state": str(state)} if state else {}) | ({"why": self._why} if self._why else {}))
 
 

@@ -12,6 +12,7 @@ import click
 
 from runtime_actors.cli.options import stacked, state_option
 from runtime_actors.config import Failpoint, RuntimeConfig
+from runtime_actors.contract.manifest import Limits
 from runtime_actors.rules.restart import RestartPolicy
 
 Level = Literal["strong", "sealed", "partial", "process"]
@@ -27,6 +28,10 @@ class RunOptions(TypedDict):
     apps: tuple[Path, ...]
     min_isolation: Level
     landlock_abi: int | None
+    max_memory: int
+    max_cpu: int
+    max_files: int
+    max_threads: int
     durability: Literal["power", "process"]
     listen: str | None
     log_format: Literal["text", "json"]
@@ -76,6 +81,14 @@ def _seconds(name: str, what: str, default: float) -> Callable[[_F], _F]:
     )
 
 
+def _most(name: str, unit: str, what: str, field: str) -> Callable[[_F], _F]:
+    """An upper bound on one of the limits that a manifest may ask for, within what the manifest's schema allows."""
+    allowed = Limits.model_json_schema()["properties"][field]
+    default = getattr(_DEFAULT.app_limits, field)
+    bounds = click.IntRange(allowed["minimum"], allowed["maximum"])
+    return click.option(name, type=bounds, default=default, show_default=True, metavar=unit, help=what)
+
+
 run_options: Final = stacked(
     state_option,
     click.option(
@@ -98,6 +111,10 @@ run_options: Final = stacked(
         metavar="N",
         help="Use no newer Landlock than this, as an older kernel would; 0 for none.",
     ),
+    _most("--max-memory", "MIB", "Memory of one MiniApp process, whatever its manifest asks for.", "memory_mb"),
+    _most("--max-cpu", "SECONDS", "Processor time of one MiniApp process.", "cpu_s"),
+    _most("--max-files", "N", "Open descriptors of one MiniApp process.", "files"),
+    _most("--max-threads", "N", "Threads of one MiniApp process.", "threads"),
     click.option(
         "--durability",
         type=click.Choice(("power", "process")),
@@ -132,6 +149,12 @@ def config_of(state: Path, options: RunOptions) -> RuntimeConfig:
         apps=tuple(folder.absolute() for folder in options["apps"]),
         min_isolation=options["min_isolation"],
         landlock_abi=options["landlock_abi"],
+        app_limits=Limits(
+            memory_mb=options["max_memory"],
+            cpu_s=options["max_cpu"],
+            files=options["max_files"],
+            threads=options["max_threads"],
+        ),
         durability=options["durability"],
         listen=options["listen"],
         log_format=options["log_format"],
@@ -154,6 +177,10 @@ def arguments_of(config: RuntimeConfig) -> list[str]:
     arguments = [
         f"--state={config.state}",
         f"--min-isolation={config.min_isolation}",
+        f"--max-memory={config.app_limits.memory_mb}",
+        f"--max-cpu={config.app_limits.cpu_s}",
+        f"--max-files={config.app_limits.files}",
+        f"--max-threads={config.app_limits.threads}",
         f"--durability={config.durability}",
         f"--log-format={config.log_format}",
         f"--restart-intensity={config.restart.intensity}",

@@ -65,6 +65,19 @@ class Limits(WireModel):
     """Open descriptors."""
     threads: int = Field(default=16, ge=1, le=256)
 
+    def within(self, most: Limits) -> Limits:
+        """Nothing of it above `most`."""
+        return Limits(
+            memory_mb=min(self.memory_mb, most.memory_mb),
+            cpu_s=min(self.cpu_s, most.cpu_s),
+            files=min(self.files, most.files),
+            threads=min(self.threads, most.threads),
+        )
+
+
+MOST_LIMITS: Final = Limits(memory_mb=4096, cpu_s=86_400, files=1024, threads=256)
+"""What a manifest can ask for."""
+
 
 class Extensions(WireModel):
     """What manifest v1 had no field for."""

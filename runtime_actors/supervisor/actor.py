@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime_actors.actor import Care
+    from runtime_actors.contract.manifest import Limits
     from runtime_actors.mailbox import Mailbox
     from runtime_actors.rules.inventory import Catalogue
     from runtime_actors.rules.registration import RegisteredApp
@@ -81,12 +82,14 @@ class SupervisorActor(RuntimeActor):
         groups: Parents | None,
         restart_zygote: Callable[[], None],
         reap_strangers: Callable[[frozenset[int]], None],
+        most: Limits,
         stop_grace_s: float,
         sweep_s: float,
     ) -> None:
         super().__init__(care)
         self._store, self._zygote, self._watcher, self._logs = store, zygote, watcher, logs
         self._catalogue, self._channel, self._orchestrator, self._me = catalogue, channel, orchestrator, me
+        self._most = most
         self._groups, self._place = groups, Place(Offers())
         self._timers, self._restart_zygote, self._reap_strangers = timers, restart_zygote, reap_strangers
         self._stop_grace_s, self._sweep_s = stop_grace_s, sweep_s
@@ -184,7 +187,7 @@ class SupervisorActor(RuntimeActor):
         log = -1
         try:
             log = self._logs.open(attempt.instance_id, attempt.attempt_id)
-            limits = limits_of(attempt.app.manifest.extensions.limits)
+            limits = limits_of(attempt.app.manifest.extensions.limits.within(self._most))
             taken = {one.uid for one in self._attempts.values() if one.uid is not None and not one.exited}
             keeps = self._place.keeps(Path(attempt.app.folder), Path(path), taken)
             attempt.uid = keeps.uid
@@ -255,7 +258,7 @@ class SupervisorActor(RuntimeActor):
             return
         attempt.exited = True
         if attempt.reason is None:
-            attempt.reason = "stopped" if attempt.stopping else _reason(attempt, status)
+            attempt.reason = "stopped" if attempt.stopping else self._reason(attempt, status)
         if attempt.group is not None:
             attempt.group.remove()
         logger.info(
@@ -268,6 +271,11 @@ class SupervisorActor(RuntimeActor):
             },
         )
         self._channel.tell(channel.ProcessGone(key))
+
+    def _reason(self, attempt: Attempt, status: ExitStatus) -> str:
+        limits = attempt.app.manifest.extensions.limits.within(self._most)
+        oom_kills = attempt.group.oom_kills() if attempt.group is not None else 0
+        return reason_of(status, cpu_limit_s=limits.cpu_s, oom_kills=oom_kills)
 
     def _session_over(self, over: channel.SessionOver) -> None:
         attempt = self._attempts.get(over.attempt_id)
@@ -362,8 +370,3 @@ class SupervisorActor(RuntimeActor):
                 end = instances.AttemptEnd(attempt_id, "start_lost", counted=False)
                 self._store.run(instances.end_attempt, end)
                 self._orchestrator.tell(m.ProcessOver(instance_id))
-
-
-def _reason(attempt: Attempt, status: ExitStatus) -> str:
-    oom_kills = attempt.group.oom_kills() if attempt.group is not None else 0
-    return reason_of(status, cpu_limit_s=attempt.app.manifest.extensions.limits.cpu_s, oom_kills=oom_kills)

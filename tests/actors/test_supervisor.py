@@ -6,18 +6,21 @@ import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from runtime_actors.channel import messages as channel
 from runtime_actors.commands import instances
+from runtime_actors.contract.manifest import MOST_LIMITS
 from runtime_actors.commands.follow_ups import InstanceWanted
 from runtime_actors.errors import ZygoteLost
 from runtime_actors.rules.instances import AttemptState
 from runtime_actors.store.messages import Run
 from runtime_actors.supervisor import messages as m
 from runtime_actors.supervisor.actor import ZYGOTE, SupervisorActor
+from runtime_actors.supervisor.cgroups import Parents
 from runtime_actors.supervisor.exits import ExitWatcher
 from runtime_actors.supervisor.logs import LogCapture
 from runtime_actors.supervisor.process import ExitStatus, WorkerProcess
@@ -55,18 +58,19 @@ class PlannedZygote:
         self.fails_with: Exception | None = None
         self.specs: list[Mapping[str, object]] = []
         self.limits: list[WorkerLimits] = []
+        self.keeps: list[Keeps] = []
         self.workers: list[PlannedWorker] = []
 
     def fork(
         self, attempt_id: str, spec: Mapping[str, object], *, log_fd: int, limits: WorkerLimits, keeps: Keeps
     ) -> PlannedWorker:
-        assert keeps.uid is None  # no uids were offered
         assert os.fstat(log_fd)
         assert attempt_id == spec["attempt_id"]
         if self.fails_with is not None:
             raise self.fails_with
         self.specs.append(spec)
         self.limits.append(limits)
+        self.keeps.append(keeps)
         self.workers.append(PlannedWorker(5000 + len(self.workers)))
         return self.workers[-1]
 
@@ -98,6 +102,7 @@ class Ward:
     """A supervisor and what it works with."""
 
     rig: Rig
+    groups: Parents | None = None
     zygote: PlannedZygote = field(default_factory=PlannedZygote)
     watched: Watched = field(default_factory=Watched)
     logs: NullLogs = field(default_factory=NullLogs)
@@ -118,9 +123,10 @@ class Ward:
             orchestrator=rig.boxes["orchestrator"],
             me=rig.boxes["supervisor"],
             timers=rig.timers,
-            groups=None,
+            groups=self.groups,
             restart_zygote=lambda: self.restarts.append("asked"),
             reap_strangers=self.known.append,
+            most=MOST_LIMITS,
             stop_grace_s=GRACE_S,
             sweep_s=SWEEP_S,
         )
@@ -201,6 +207,7 @@ def test_a_socket_is_open_before_the_fork_and_the_pid_is_told_before_the_worker_
             "app_scope": "notes",
         }
     ]
+    assert ward.zygote.keeps == [Keeps(Path("/apps/notes"), Path("/run/w/1"), None)]
     assert ward.rig.rows("select pid from attempts") == [(worker.pid,)]
     assert ward.actor.worker_pids == {worker.pid}
 

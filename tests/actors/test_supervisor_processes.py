@@ -13,6 +13,7 @@ import pytest
 
 from runtime_actors.channel import messages as channel
 from runtime_actors.commands import instances
+from runtime_actors.contract.manifest import MOST_LIMITS
 from runtime_actors.supervisor import messages as m
 from runtime_actors.supervisor.actor import ZYGOTE, SupervisorActor
 from runtime_actors.supervisor.exits import ExitWatcher
@@ -85,6 +86,7 @@ class Ward:
             groups=None,
             restart_zygote=self._restart_zygote,
             reap_strangers=self._reap_strangers,
+            most=MOST_LIMITS,
             stop_grace_s=0.5,
             sweep_s=SWEEP_S,
         )
