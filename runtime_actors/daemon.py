@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import queue
@@ -133,7 +134,8 @@ class Daemon:
         """Until it is told to stop; the exit code is returned."""
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         become_undumpable()
-        groups = Parents.find(os.getpid()) if sys.platform == "linux" else None  # before there is a zygote to move
+        # Before there is a zygote, which would have to move along.
+        groups = Parents.find(os.getpid(), self._name()) if sys.platform == "linux" else None
         catalogue, refused = registry.load(self.config.apps, state=self.config.state)
         for error in refused:
             logger.warning("an app was left out: %s", error)
@@ -161,6 +163,10 @@ class Daemon:
         code = self._serve()
         self._stop(code)
         return code
+
+    def _name(self) -> str:
+        """Of the daemon of this state folder, whichever process it is."""
+        return hashlib.sha256(os.fsencode(self.config.state)).hexdigest()[:12]
 
     def _serve(self) -> int:
         """The main thread's loop: orders, and a look whether anybody is stuck."""

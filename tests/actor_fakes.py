@@ -124,6 +124,8 @@ class RecordingSockets:
         self.doors: dict[str, Door] = {}
         self.sent: list[tuple[int, bytes]] = []
         self.closed: list[int] = []
+        self.doors_closed: list[tuple[str, bool]] = []
+        """Name, and whether its peers stay."""
         self.fails_to_listen = False
 
     def listen(self, door: Door) -> None:
@@ -143,6 +145,7 @@ class RecordingSockets:
     def close_door(self, name: str, *, keep_peers: bool) -> None:
         assert name in self.doors or not keep_peers
         self.doors.pop(name, None)
+        self.doors_closed.append((name, keep_peers))
 
 
 @dataclass(slots=True)
@@ -186,6 +189,8 @@ class Rig:
         self.held: set[str] = set()
         self.verdict = Verdict("process", enough=True, sealed=False)
         """On every process that reports how it is confined."""
+        self.measured: list[tuple[int, wire.Confined]] = []
+        """What was measured: pid, and what the process said of itself."""
         self.lost: Callable[[object], bool] = lambda _: False
         """Which follow-ups get lost between the COMMIT and their receiver."""
         self.aside: list[SetAside] = []
@@ -257,6 +262,11 @@ class Rig:
     def let_go(self, name: str) -> None:
         self.held.discard(name)
         self.settle()
+
+    def measure(self, pid: int, said: wire.Confined) -> Verdict:
+        """The verdict that the test has given."""
+        self.measured.append((pid, said))
+        return self.verdict
 
     def run(self, rule: Callable[[Transaction, A], O], argument: A) -> O:
         """A command, and what follows from it."""
@@ -332,7 +342,7 @@ def a_channel(rig: Rig) -> ChannelActor:
         supervisor=rig.boxes["supervisor"],
         me=rig.boxes["channel"],
         backlog=lambda: 0,
-        measure=lambda *_: rig.verdict,
+        measure=rig.measure,
         timers=rig.timers,
         clock=rig.clock,
         ping_s=PING_S,
@@ -399,7 +409,7 @@ class Worker:
         body = wire.Resume(
             attempt_id=self.attempt_id,
             session=session,
-            snapshot_digest="",
+            snapshot_digest=wire.snapshot_digest(wire.effective(CORE_CAPABILITIES, CORE_CAPABILITIES)),
             sdkCapabilities=capabilities,
             last_number=0,
             ready=True,

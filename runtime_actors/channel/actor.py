@@ -257,7 +257,7 @@ class ChannelActor(RuntimeActor):
                     session.unanswered = 0
                 case "hello":
                     self._on_hello(session, wire.Hello.model_validate(said.body))
-                case "confined" if session.proven:
+                case "confined" if session.proven and session.phase in {Phase.SEALING, Phase.LOADING}:
                     self._on_confined(session, wire.Confined.model_validate(said.body))
                 case "ready" if session.phase in {Phase.LOADING, Phase.ENDING}:
                     wire.Ready.model_validate(said.body)
@@ -364,9 +364,11 @@ class ChannelActor(RuntimeActor):
         current = resume.attempt_id == session.attempt_id and resume.session == session.number
         if not current or session.phase is not Phase.RESETTING:
             self._refuse_session(session, RejectionCode.SESSION_STALE, "no resume is awaited here", "session_stale")
-        elif not wire.covers(resume.sdkCapabilities, session.snapshot or ()):
+        elif resume.snapshot_digest != session.digest or not wire.covers(
+            resume.sdkCapabilities, session.snapshot or ()
+        ):
             code = RejectionCode.CAPABILITY_SET_INCOMPATIBLE
-            self._refuse_session(session, code, "less than the snapshot of this attempt", code)
+            self._refuse_session(session, code, "not, or less than, the snapshot of this attempt", code)
         else:
             self._welcome(session)
             session.enter(Phase.ATTACHING, time.monotonic())

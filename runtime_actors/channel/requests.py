@@ -83,7 +83,8 @@ class Requests:
                     ),
                 )
             case InboxList(after_message_id=after):
-                of = inbox.InboxPageOf(instance_id, frozenset(), number_of(after or "m0") or 0, WINDOW)
+                number = number_of(after or "m0") or 0
+                of = inbox.InboxPageOf(instance_id, frozenset(), number, WINDOW, codec.MAX_FRAME_BYTES)
                 self._store.run(
                     inbox.read_inbox, of, lambda page: self._me.tell(m.Listed(attempt_id, request_id, page))
                 )

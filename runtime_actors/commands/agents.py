@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from runtime_actors.commands.command import command
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.records import boxes
+from runtime_actors.rules.flood import PROGRESSED
 
 if TYPE_CHECKING:
     from runtime_actors.records.boxes import Delivery
@@ -173,10 +174,13 @@ def drop_unread(tx: Transaction, _nothing: object) -> int:
 
 @command()
 def count_floods(tx: Transaction, _nothing: object) -> int:
-    """Write one entry for each flood of refusals that is over."""
+    """Write one entry for each flood that is over."""
     floods = tx.floods.over(tx.moment.boot_s)
     for (who, code), count in floods:
-        tx.note("refusals.counted", detail={"code": code, "count": count}, who=who)
+        if code == PROGRESSED:
+            tx.note("progress.counted", detail={"count": count}, call_id=who)
+        else:
+            tx.note("refusals.counted", detail={"code": code, "count": count}, who=who)
     return len(floods)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from runtime_actors.commands import endings, inbox, instances
@@ -15,6 +16,7 @@ from runtime_actors.contract.tools import CallChanged, CallState, CallStatus
 from runtime_actors.records import boxes, calls
 from runtime_actors.records.standing import standing
 from runtime_actors.rules.calls import FINAL, MAX_REFUSED_OUTPUTS, CallEvent, CallKey, CallRecord, advance, must_advance
+from runtime_actors.rules.flood import PROGRESSED
 from runtime_actors.rules.instances import LIVE
 
 if TYPE_CHECKING:
@@ -245,8 +247,9 @@ def report_progress(tx: Transaction, report: ProgressReport) -> Reported | Rejec
     if isinstance(moved, Rejection):
         return _refuse_report(tx, report.by, moved.code, moved.detail)
     calls.save(tx, moved)
-    tx.note(
-        "call.progressed",
+    note = tx.note if moved.status is not found.status else partial(tx.note_often, who=moved.call_id)
+    note(
+        PROGRESSED,
         digest=hashlib.sha256(report.progress).digest(),
         agent_id=moved.agent_id,
         conversation_id=moved.conversation_id,

@@ -176,6 +176,8 @@ class InboxPageOf:
     in_flight: frozenset[int]
     after: int
     most: int
+    most_bytes: int = WINDOW_BYTES
+    """Of the bodies together; one message is given whatever its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ def read_inbox(tx: Transaction, of: InboxPageOf) -> InboxRead | Rejection:
             continue
         call = calls.of_instance(tx, instance.instance_id, row.call_id) if row.call_id is not None else None
         size += len(row.body) + (len(call.input) if call is not None else 0)
-        if messages and size > WINDOW_BYTES:
+        if messages and size > of.most_bytes:
             complete = False
             break
         message = _readable(tx, row, call)

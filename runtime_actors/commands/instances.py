@@ -257,10 +257,13 @@ def end_attempt(tx: Transaction, end: AttemptEnd) -> Ended | None:
     if attempt is None or attempt.state is AttemptState.ENDED:
         return None
     unexpected = end.counted and attempt.state is not AttemptState.STOPPING
+    reason = end.reason
+    if reason == "import_failed" and attempt.state is not AttemptState.STARTING:
+        reason = "ended"  # it was imported: the app chose the exit code that says otherwise
     ended = replace(
         attempt,
         state=AttemptState.ENDED,
-        end_reason=end.reason,
+        end_reason=reason,
         unexpected=unexpected,
         ended_boot_s=tx.moment.boot_s,
         ended_at=tx.at,
@@ -270,7 +273,7 @@ def end_attempt(tx: Transaction, end: AttemptEnd) -> Ended | None:
         "attempt.ended",
         instance_id=attempt.instance_id,
         attempt_id=attempt.attempt_id,
-        detail={"reason": end.reason, "unexpected": unexpected},
+        detail={"reason": reason, "unexpected": unexpected},
     )
     instance = rows.get(tx, attempt.instance_id)
     if instance is not None and attempt.state is not AttemptState.STARTING:

@@ -80,6 +80,11 @@ class Transaction:
             self.record(event, subject | {"who": who}, {"code": code})
         return Rejection(code=code, detail=detail)
 
+    def note_often(self, event: str, *, who: str, digest: bytes, detail: JsonObject, **subject: str | None) -> None:
+        """Record what an app may do as often as it likes: an audit entry, or in a flood a count."""
+        if self.floods.wants_entry((who, event), self.moment.boot_s):
+            self.note(event, digest=digest, detail=detail, **subject)
+
     def mark(self) -> AuditMark:
         """Where the chain is after what was noted so far."""
         return AuditMark(audit_seq=self.chain.seq, head_hash=self.chain.head.hex())

@@ -1,4 +1,7 @@
-"""Refusals are audited one by one until they become a flood; then they are counted, and one entry says how many."""
+"""What may happen often is audited one by one until it becomes a flood; then one entry says how many were not.
+
+Refusals, and the progress of a call.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 FloodKey = tuple[str, str]
-"""Who is refused, and with what code."""
+"""Who is refused and with what code; or which call, and its event."""
 
+PROGRESSED: Final = "call.progressed"
 PLAIN: Final = 20
-"""Refusals of one key within a period that get an entry each."""
+"""Of one key within a period: they get an entry each."""
 PERIOD_S: Final = 10.0
 MAX_KEYS: Final = 4096
 
@@ -22,12 +26,12 @@ class _Count:
 
 @dataclass(slots=True)
 class FloodMeter:
-    """What was refused lately. Only counts are lost when it is."""
+    """What happened lately. Only counts are lost when it is."""
 
     counts: dict[FloodKey, _Count] = field(default_factory=dict)
 
     def wants_entry(self, key: FloodKey, now_s: float) -> bool:
-        """Count one refusal; True if it gets an entry of its own."""
+        """Count one; True if it gets an entry of its own."""
         if key not in self.counts and len(self.counts) >= MAX_KEYS:
             key = ("*", key[1])
         count = self.counts.setdefault(key, _Count(now_s))
@@ -35,7 +39,7 @@ class FloodMeter:
         return count.seen <= PLAIN
 
     def over(self, now_s: float) -> list[tuple[FloodKey, int]]:
-        """Forget periods that are over; those that were floods, with the number of refusals that got no entry."""
+        """Forget periods that are over; those that were floods, with the number that got no entry."""
         ended = [key for key, count in self.counts.items() if now_s - count.since_s >= PERIOD_S]
         floods = [(key, self.counts[key].seen - PLAIN) for key in ended if self.counts[key].seen > PLAIN]
         for key in ended:

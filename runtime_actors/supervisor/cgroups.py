@@ -28,18 +28,24 @@ class Parents:
 
     version: int
     folders: Mapping[str, Path]
+    owner: str
+    """In the name of each group: whose it is, however often the daemon is started again."""
 
     @classmethod
-    def find(cls, daemon_pid: int) -> Self | None:
+    def find(cls, daemon_pid: int, owner: str) -> Self | None:
         """What can be used, or None. Tried, not guessed: a group is made and removed. Before the zygote starts.
+
+        Groups that a killed daemon of the same `owner` left behind are removed.
 
         Version 2 limits only groups beside which no process sits, so the daemon moves into one of its own if it has
         its group for itself.
         """
         unified, split = _own_folders()
-        candidates = [cls(1, split)] if all(name in split for name in _CONTROLLERS) else []
+        candidates = [cls(1, split, owner)] if all(name in split for name in _CONTROLLERS) else []
         if unified is not None and _hand_on_controllers(unified, daemon_pid):
-            candidates.insert(0, cls(2, dict.fromkeys(_CONTROLLERS, unified)))
+            candidates.insert(0, cls(2, dict.fromkeys(_CONTROLLERS, unified), owner))
+        for parents in candidates:
+            parents.forget()
         return next((parents for parents in candidates if parents.can_make()), None)
 
     def make(self, attempt_id: str, *, memory_bytes: int, processes: int) -> Group:
@@ -49,7 +55,8 @@ class Parents:
             OSError: no room for another group.
         """
         wanted = {"memory": memory_bytes, "pids": processes}
-        group = Group(self.version, {name: folder / f"lineup-{attempt_id}" for name, folder in self.folders.items()})
+        own = f"lineup-{self.owner}-{attempt_id}"
+        group = Group(self.version, {name: folder / own for name, folder in self.folders.items()})
         try:
             for name, folder in group.folders.items():
                 folder.mkdir(exist_ok=True)
@@ -58,6 +65,13 @@ class Parents:
             group.remove()
             raise
         return group
+
+    def forget(self) -> None:
+        """Remove every empty group of this owner; the processes of the others still end."""
+        for folder in set(self.folders.values()):
+            for group in folder.glob(f"lineup-{self.owner}-*"):
+                with contextlib.suppress(OSError):
+                    group.rmdir()
 
     def can_make(self) -> bool:
         """Whether a group can be made just now."""

@@ -237,9 +237,7 @@ def test_said_before_the_hello_it_is_refused_and_nobody_is_measured(rig: Rig) ->
     ],
     ids=str,
 )
-def test_what_is_no_report_is_refused_and_may_be_said_better(
-    rig: Rig, worker: Worker, changed: dict[str, Any]
-) -> None:
+def test_what_is_no_report_is_refused_and_may_be_said_better(rig: Rig, worker: Worker, changed: dict[str, Any]) -> None:
     worker.say("session.confined", SAID.to_wire() | changed)
 
     assert refused(worker.hear()) == [("rejected", "message_invalid")]

@@ -13,8 +13,8 @@ import pytest
 
 from runtime_actors.channel import messages as channel
 from runtime_actors.commands import instances
-from runtime_actors.contract.manifest import MOST_LIMITS
 from runtime_actors.commands.follow_ups import InstanceWanted
+from runtime_actors.contract.manifest import MOST_LIMITS, Limits
 from runtime_actors.errors import ZygoteLost
 from runtime_actors.rules.instances import AttemptState
 from runtime_actors.store.messages import Run
@@ -103,6 +103,7 @@ class Ward:
 
     rig: Rig
     groups: Parents | None = None
+    most: Limits = MOST_LIMITS
     zygote: PlannedZygote = field(default_factory=PlannedZygote)
     watched: Watched = field(default_factory=Watched)
     logs: NullLogs = field(default_factory=NullLogs)
@@ -126,7 +127,7 @@ class Ward:
             groups=self.groups,
             restart_zygote=lambda: self.restarts.append("asked"),
             reap_strangers=self.known.append,
-            most=MOST_LIMITS,
+            most=self.most,
             stop_grace_s=GRACE_S,
             sweep_s=SWEEP_S,
         )
@@ -348,7 +349,7 @@ def test_a_condemned_attempt_that_waits_for_the_zygote_is_not_forked(ward: Ward)
     [
         (ExitStatus(code=0), "exit 0"),
         (ExitStatus(code=1), "exit 1"),
-        (ExitStatus(code=3), "import_failed"),
+        (ExitStatus(code=3), "ended"),  # it was imported: an app may exit as it likes, and is not believed
         (ExitStatus(signal=signal.SIGKILL), "signal SIGKILL"),
         (ExitStatus(signal=signal.SIGSEGV), "signal SIGSEGV"),
         (ExitStatus(signal=63), "signal 63"),

@@ -10,9 +10,11 @@ from typing import cast
 import pytest
 
 from runtime_actors.channel import messages as channel
+from runtime_actors.contract.manifest import Limits
 from runtime_actors.rules.instances import AttemptState
 from runtime_actors.supervisor import messages as m
 from runtime_actors.supervisor.cgroups import Group, Parents
+from runtime_actors.supervisor.keeps import limits_of
 from runtime_actors.supervisor.process import ExitStatus
 from runtime_actors.supervisor.zygote import ForkRefused, Offers
 from tests.actor_fakes import Rig
@@ -84,7 +86,7 @@ def parents() -> PlannedParents:
 @pytest.fixture
 def counted(rig: Rig, parents: PlannedParents) -> Ward:
     """Where there are cgroups."""
-    return Ward(rig, cast("Parents", parents), parents.zygote)
+    return Ward(rig, cast("Parents", parents), zygote=parents.zygote)
 
 
 def fork(ward: Ward, number: int) -> str:
@@ -127,9 +129,7 @@ def test_a_uid_is_given_again_once_its_process_has_ended_and_not_before(ward: Wa
     assert uids(ward)[2:] == [70_000]
 
 
-def test_the_uid_of_a_worker_that_could_not_be_forked_is_free_again(
-    ward: Ward, given: list[tuple[Path, int]]
-) -> None:
+def test_the_uid_of_a_worker_that_could_not_be_forked_is_free_again(ward: Ward, given: list[tuple[Path, int]]) -> None:
     ward.tell(m.ZygoteReady(OFFERS))
     ward.zygote.fails_with = ForkRefused("no room")
     fork(ward, 0)
@@ -205,6 +205,20 @@ def test_a_worker_that_was_killed_after_all_its_processor_time_ran_out_of_that(w
     attempt_id = ward.run_ready()
 
     ward.end(attempt_id, ExitStatus(signal=signal.SIGKILL, cpu_s=3600.5))
+
+    assert ward.attempt(attempt_id) == (AttemptState.ENDED, "app_out_of_cpu", True)
+
+
+def test_an_operator_bounds_what_an_app_asks_for_and_a_worker_that_meets_that_bound_is_told_so(
+    rig: Rig, parents: PlannedParents
+) -> None:
+    most = Limits(memory_mb=64, cpu_s=7, files=32, threads=2)
+    ward = Ward(rig, cast("Parents", parents), most, parents.zygote)
+    attempt_id = ward.run_ready()
+    assert ward.zygote.limits == [limits_of(most)]
+    assert parents.limits == [((64 + 32) * MIB, 2 + 4)]
+
+    ward.end(attempt_id, ExitStatus(signal=signal.SIGKILL, cpu_s=7.5))
 
     assert ward.attempt(attempt_id) == (AttemptState.ENDED, "app_out_of_cpu", True)
 

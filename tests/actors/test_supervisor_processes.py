@@ -108,12 +108,13 @@ class Ward:
     def _restart_zygote(self) -> None:
         self.restarts += 1
 
-    def run(self, **changes: str) -> tuple[str, int]:
-        """An attempt that is ready, and its pid."""
+    def run(self, *, attach: bool = True, **changes: str) -> tuple[str, int]:
+        """An attempt, ready unless said otherwise, and its pid."""
         self.rig.tell("supervisor", m.Start(an_instance(self.rig, **changes)))
         attempt_id = self.rig.boxes["channel"].of(channel.Expect)[-1].attempt_id
         self.rig.tell("supervisor", channel.Listening(attempt_id, "/nowhere"))
-        self.rig.run(instances.attach, instances.Attached(attempt_id, "process", SNAPSHOT))
+        if attach:
+            self.rig.run(instances.attach, instances.Attached(attempt_id, "process", SNAPSHOT))
         return attempt_id, self.rig.boxes["channel"].of(channel.Forked)[-1].pid
 
     def await_end(self, attempt_id: str) -> tuple[str, bool]:
@@ -163,7 +164,7 @@ def test_a_killed_worker_is_seen_reaped_and_recorded(ward: Ward) -> None:
 def test_the_exit_code_of_an_app_that_could_not_be_imported_is_known(ward: Ward) -> None:
     ward.zygote.wanted = "code"
 
-    attempt_id, _ = ward.run()
+    attempt_id, _ = ward.run(attach=False)
 
     assert ward.await_end(attempt_id) == ("import_failed", True)
 

@@ -10,7 +10,7 @@ from runtime_actors.actor import SetAside
 from runtime_actors.commands import agents, calls, upkeep
 from runtime_actors.commands.follow_ups import Post
 from runtime_actors.contract import codec
-from tests.fakes import AGENT, a_key, a_result, an_invoke, assert_refused, by, running
+from tests.fakes import AGENT, a_key, a_result, admitted, an_invoke, assert_refused, by, running
 
 if TYPE_CHECKING:
     from tests.fakes import Records
@@ -279,3 +279,18 @@ def test_an_ended_call_is_not_ended_by_a_message_set_aside(records: Records) -> 
 
     assert records.call() == before
     assert isinstance(records.run(calls.admit, an_invoke()), calls.CallAnswer)
+
+
+def test_progress_in_a_flood_is_counted_and_the_first_word_of_it_never_left_out(records: Records) -> None:
+    call = admitted(records)
+
+    for percent in range(30):
+        records.run(calls.report_progress, calls.ProgressReport(by(call), codec.encode({"percent": percent})))
+    records.clock.move(10)
+    records.run(agents.count_floods, None)
+
+    noted = [entry for entry in records.audit() if entry.event == "call.progressed"]
+    assert noted[0].detail == {"from": "waiting_for_app", "to": "running"}
+    assert len(noted) == 21  # the change of state, and then as many as of refusals
+    entry = records.audit()[-1]
+    assert (entry.event, entry.subject, entry.detail) == ("progress.counted", {"call_id": call.call_id}, {"count": 9})

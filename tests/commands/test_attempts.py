@@ -309,6 +309,15 @@ def test_a_start_that_would_only_fail_again_is_not_repeated(records: Records, re
     assert records.told(InstanceWanted) == []
 
 
+def test_an_app_that_was_imported_cannot_say_that_it_was_not(records: Records) -> None:
+    admitted(records)
+
+    process_ended(records, attached(records, "ins-1"), reason="import_failed")
+
+    assert records.instance("ins-1").state is InstanceState.STARTING
+    assert records.attempt("att-1").end_reason == "ended"
+
+
 def test_messages_that_the_dead_process_may_have_seen_are_marked(records: Records) -> None:
     admitted(records)
     attempt_id = begun(records)

@@ -17,7 +17,7 @@ AT_THE_GATE: Final = "import os, sys; sys.stdin.read(1);"
 
 @pytest.fixture
 def parents() -> Parents:
-    found = Parents.find(os.getpid()) if sys.platform == "linux" else None
+    found = Parents.find(os.getpid(), "test") if sys.platform == "linux" else None
     if found is None:
         pytest.skip("no cgroups can be made here")
     return found
