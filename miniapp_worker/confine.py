@@ -23,6 +23,7 @@ from miniapp_worker import prctl
 
 FIRST_KEPT_FD: Final = 3
 _OUT_OF_THE_WAY: Final = 16
+_PENDING_SIGNALS: Final = 64
 
 # Python ignores these two so that the write fails instead: MiniApp code gets an exception it can read in its log.
 _LEFT_IGNORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
@@ -101,6 +102,7 @@ def _limit(limits: Limits) -> None:
         wanted[resource.RLIMIT_DATA] = limits.memory_bytes
         wanted[resource.RLIMIT_AS] = limits.address_space_bytes
         wanted[resource.RLIMIT_MSGQUEUE] = 0
+        wanted[resource.RLIMIT_SIGPENDING] = _PENDING_SIGNALS  # counted for the whole user
     for kind, value in wanted.items():
         _set(kind, value, value)
     # First the signal that says why, then the one that cannot be ignored.

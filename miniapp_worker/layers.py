@@ -7,6 +7,8 @@ that fails where the plan says that it works raises, and the worker must end.
 
 from __future__ import annotations
 
+import itertools
+import os
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +42,10 @@ class Plan:
     landlock_abi: int
     connecting: seccomp.Filter | None
     sealing: seccomp.Filter | None
+    tasks_of_user: int = 0
+    """Processes and threads of the daemon's uid, all of which count where a worker has that uid too."""
+    counts_by_namespace: bool = True
+    """Whether RLIMIT_NPROC counts each user namespace on its own: since Linux 5.14."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class Applied:
     namespaces: frozenset[str]
     own_uid: bool
     landlock_abi: int
+    """0 also where it could not be shown: its canary was refused before."""
     filters: int
 
 
@@ -85,7 +92,8 @@ class DaemonGone(Exception):
 def plan(root: Path, *, sockets: Path | None = None, landlock_at_most: int | None = None) -> Plan:
     """Find out what works, by trying it in forked children. For a process with one thread; some 10 ms.
 
-    `root` is the folder that the packages of this distribution lie in, `sockets` the one that workers connect into.
+    `root` is the folder that the packages of this distribution lie in, `sockets` the one that they are given
+    a way into, to connect.
     `landlock_at_most` is the newest ABI of Landlock to use, as an older kernel would have it; 0 uses none.
     """
     wanted = readable.by_every_worker(root)
@@ -95,9 +103,18 @@ def plan(root: Path, *, sockets: Path | None = None, landlock_at_most: int | Non
     if not has_own_root and sockets is not None:
         reached = reached and readable.can_be_entered(sockets)
     uids = privileges.private_uids() if reached else None
-    filters = (seccomp.connecting(), seccomp.sealing()) if seccomp.is_available() else (None, None)
+    has_filters = seccomp.is_available()
     abi = landlock.kernel_abi()
-    return Plan(wanted, way, uids, abi if landlock_at_most is None else min(abi, landlock_at_most), *filters)
+    return Plan(
+        wanted,
+        way,
+        uids,
+        abi if landlock_at_most is None else min(abi, landlock_at_most),
+        seccomp.connecting() if has_filters else None,
+        seccomp.sealing() if has_filters else None,
+        tasks_of_user=privileges.tasks_of_user(),
+        counts_by_namespace=_kernel() >= _COUNTS_BY_NAMESPACE,
+    )
 
 
 def confine(
@@ -132,15 +149,19 @@ def confine(
         privileges.become(uid)
     if Layer.CAPABILITIES not in without:
         privileges.drop_capabilities()
-    if is_alone or "user" in entered:
+    if is_alone or ("user" in entered and made.counts_by_namespace):
         _limit_threads(threads)
+    else:
+        _limit_threads(made.tasks_of_user + _MORE_TASKS)
     if not stay_tied():  # a change of uid has cleared it
         raise DaemonGone
     if Layer.DUMPABLE not in without:
         privileges.set_dumpable(dumpable=False)
     abi = 0
     if made.landlock_abi and Layer.LANDLOCK not in without:
+        can_be_shown = canaries.opens_root()
         abi = landlock.restrict_self(sees.trees, (socket_path,) if socket_path else (), abi=made.landlock_abi)
+        abi = abi if can_be_shown else 0
     filters = 0
     if made.connecting is not None and Layer.FILTER not in without:
         seccomp.install(made.connecting)
@@ -157,10 +178,18 @@ def seal(made: Plan) -> int:
 
 
 _NPROC: Final = resource.RLIMIT_NPROC
+_MORE_TASKS: Final = 4096
+"""That a worker lets its user have, over what there was when the zygote started. Far below what a system can hold."""
+_COUNTS_BY_NAMESPACE: Final = (5, 14)
+
+
+def _kernel() -> tuple[int, int]:
+    major, minor, *_ = os.uname().release.split(".")
+    return int(major), int("".join(itertools.takewhile(str.isdigit, minor)))
 
 
 def _limit_threads(threads: int) -> None:
-    """Only where this process is counted alone: otherwise the limit counts every process of the user."""
+    """Of this process, where it is counted alone; otherwise the limit is for all tasks of the user (never root's)."""
     _, hard = resource.getrlimit(_NPROC)
     allowed = threads if hard == resource.RLIM_INFINITY else min(threads, hard)
     resource.setrlimit(_NPROC, (allowed, allowed))

@@ -10,8 +10,9 @@ after every use the socket is asked what can be done, until that is nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, cast
 
 import zmq
@@ -54,6 +55,13 @@ _OPTIONS: Final = {
     zmq.RECONNECT_IVL_MAX: 0,
     zmq.HANDSHAKE_IVL: 3000,
 }
+
+
+@contextlib.contextmanager
+def unconnected() -> Iterator[None]:
+    """A socket like that of a `Link`, with its threads, and nobody at the other end."""
+    with zmq.Context() as context, context.socket(zmq.DEALER):
+        yield
 
 
 class Link:

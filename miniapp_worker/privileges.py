@@ -15,6 +15,7 @@ _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _LAST_POSSIBLE_CAPABILITY: Final = 63
 
+_CAP_CHOWN: Final = 0
 _CAP_KILL: Final = 5
 _CAP_SETGID: Final = 6
 _CAP_SETUID: Final = 7
@@ -58,17 +59,29 @@ def may_unshare() -> bool:
 def private_uids() -> UidRange | None:
     """Uids that this process may give to workers, or None: then they keep its own.
 
-    Giving one away needs the right to, and the daemon must still be able to signal a worker that has one. In a
-    container only some uids exist.
+    Giving one away needs the right to, and the daemon must still be able to signal a worker that has one, and to give
+    it its socket. In a container only some uids exist.
     """
     held = effective_capabilities()
-    if not all(held >> needed & 1 for needed in (_CAP_SETUID, _CAP_SETGID, _CAP_KILL)):
+    if not all(held >> needed & 1 for needed in (_CAP_SETUID, _CAP_SETGID, _CAP_KILL, _CAP_CHOWN)):
         return None
     maps = (_mapped("uid_map"), _mapped("gid_map"))
     for first, count in _UNUSED_UIDS:
         if all(any(start <= first and first + count <= end for start, end in ids) for ids in maps):
             return UidRange(first, count)
     return None
+
+
+def tasks_of_user() -> int:
+    """Processes and threads of this process's uid, as RLIMIT_NPROC counts them; those that /proc shows."""
+    uid, count = str(os.getuid()), 0
+    for path in Path("/proc").glob("[0-9]*/status"):
+        try:
+            rows = dict(line.partition(":")[::2] for line in path.read_text(errors="replace").splitlines())
+            count += int(rows["Threads"]) if rows["Uid"].split()[0] == uid else 0
+        except (OSError, LookupError, ValueError):  # it has just ended
+            continue
+    return count
 
 
 def become(uid: int) -> None:

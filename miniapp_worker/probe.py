@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import time
 
-import zmq
-
 from miniapp_worker.layers import Confinement
+from miniapp_worker.link import unconnected
 
 
 def run(_: dict[str, object], confinement: Confinement) -> int:
     """Report, then wait for SIGKILL; never returns by itself."""
-    with zmq.Context() as context, context.socket(zmq.DEALER):  # with the threads that a real one has
+    with unconnected():  # with the threads that a real one has
         applied, canaries = confinement.seal()
         report = {
             "namespaces": sorted(applied.namespaces),

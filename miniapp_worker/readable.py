@@ -34,12 +34,13 @@ class Readable:
         return cls(tuple(trees), tuple((path, found) for path, found in real.items() if path != found))
 
     def with_app(self, folder: Path) -> Self:
-        """And one app's folder, which may lie beneath a tree that is readable already."""
+        """And one app's folder, which may lie beneath a tree that is readable already, or above one."""
         # Strings: this runs in every worker, and pathlib takes half as long as the fork for it.
         real = os.path.realpath(folder)
         is_new = not any(f"{real}/".startswith(f"{tree}/") for tree in self.trees)
+        others = tuple(tree for tree in self.trees if not f"{tree}/".startswith(f"{real}/"))
         return type(self)(
-            (*self.trees, Path(real)) if is_new else self.trees,
+            (*others, Path(real)) if is_new else self.trees,
             self.links if real == str(folder) else (*self.links, (folder, Path(real))),
         )
 
@@ -68,7 +69,9 @@ def by_every_worker(root: Path) -> Readable:
     """
     is_source_tree = root.name not in _INSTALLED_IN
     own = (root / "miniapp_worker", root / "runtime_actors" / "__init__.py", root / "runtime_actors" / "contract")
-    imports = (Path(entry) for entry in sys.path if entry and not (is_source_tree and Path(entry) == root))
+    imports = (
+        Path(entry) for entry in sys.path if entry and not (is_source_tree and Path(entry).resolve() == root.resolve())
+    )
     shipped = (Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
     python_lib = Path(sys.base_prefix) / "lib"  # where a libpython that is not the system's lies
     system = (Path(entry) for entry in (*_PLACES_OF_LIBRARIES, *_SINGLE))

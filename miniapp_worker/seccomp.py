@@ -32,13 +32,13 @@ _X32_BIT: Final = 0x40000000
 _ALLOWED: Final = """
 read write readv writev pread64 pwrite64 preadv pwritev close lseek stat fstat lstat newfstatat statx access faccessat
 faccessat2 readlink readlinkat getdents64 getcwd chdir fchdir fadvise64
-mmap munmap mprotect mremap madvise brk futex set_robust_list rseq membarrier set_tid_address
+mmap munmap mprotect mremap madvise brk set_robust_list rseq membarrier set_tid_address
 restart_syscall exit exit_group getpid gettid getppid getuid geteuid getgid getegid getresuid getresgid getgroups
-getpgrp uname sysinfo times getrusage getrlimit clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time
+getpgrp uname sysinfo times getrusage getrlimit nanosleep gettimeofday time
 poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
 pipe pipe2 timerfd_create timerfd_settime timerfd_gettime dup dup2 dup3 getsockname getpeername shutdown
 rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigsuspend rt_sigtimedwait sigaltstack alarm setitimer
-getitimer sched_yield getcpu getrandom sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min
+getitimer sched_yield getcpu getrandom sched_get_priority_max sched_get_priority_min
 """
 """`uname` and `sysinfo`: `uuid` and `platform` fail to import without the first, glibc's qsort asks the second."""
 
@@ -66,11 +66,25 @@ _OPEN_OTHERWISE: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | _O_
 _O_ASYNC: Final = 0o20000
 
 _F_SETFL: Final = 4
-_FCNTL_COMMANDS: Final = (0, 1, 2, 3, 5, 6, 7, 1030, 1032)
-"""Duplicate, flags, record locks, F_DUPFD_CLOEXEC, F_GETPIPE_SZ. Not F_SETOWN, F_SETSIG, F_NOTIFY, F_SETPIPE_SZ."""
+_O_DIRECT: Final = 0x4000 | 0x10000
+"""On x86_64 and aarch64; on the other of the two each is O_DIRECTORY, which nobody sets later. Of a pipe: packets, each
+of which costs its reader a turn."""
+_FCNTL_COMMANDS: Final = (0, 1, 2, 3, 1030, 1032)
+"""Duplicate, flags, F_DUPFD_CLOEXEC, F_GETPIPE_SZ. Not F_SETOWN, F_SETSIG, F_NOTIFY, F_SETPIPE_SZ, and no locks: those
+on a file that can be read reach everybody who has it open, and no limit counts their memory."""
 _IOCTL_REQUESTS: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX. Not FIOASYNC, FIOSETOWN, TIOCSTI."""
 _PRCTL_NAMES: Final = (15, 16)
+_FUTEX_OPERATIONS: Final = tuple(
+    operation | private | by_wall_clock
+    for operation in (0, 1, 3, 4, 5, 9, 10)
+    for private in (0, 0x80)
+    for by_wall_clock in (0, 0x100)
+)
+"""WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET. Not those that lend priority: they name a
+process, and say whether it exists; and they were the way out of more than one sandbox."""
+_OF_ANY_PROCESS: Final = 0x80000000
+"""The sign of a clock that counts another process's or thread's processor time."""
 _SOL_SOCKET: Final = 1
 _SOCKET_OPTIONS: Final = (3, 4, 7, 8, 17, 38, 39)
 """SO_TYPE, ERROR, SNDBUF, RCVBUF, PEERCRED, PROTOCOL, DOMAIN. Not SO_PEERPIDFD, a handle on the daemon."""
@@ -174,6 +188,7 @@ def _rules() -> dict[str, Rule]:
     rules |= dict.fromkeys(_DENIED.split(), refuse(errno.EACCES))
     own_process = only(OneOf(0, (OwnPid(),)), otherwise=errno.EPERM)
     unix_stream = OneOf(0, (_AF_UNIX,)), OneOf(1, _STREAM)
+    own_clock = only(NoBits(0, _OF_ANY_PROCESS), otherwise=errno.EINVAL)
     ordinary_flags = NoBits(3, ~_MESSAGE_FLAGS & 0xFFFFFFFF)
     return rules | {
         "open": only(NoBits(1, _OPEN_OTHERWISE), otherwise=errno.EACCES),
@@ -185,10 +200,19 @@ def _rules() -> dict[str, Rule]:
         "prctl": only(OneOf(0, _PRCTL_NAMES), otherwise=errno.EPERM),
         "prlimit64": only(OneOf(0, (0,)), *null(2), otherwise=errno.EPERM),
         "sched_getaffinity": only(OneOf(0, (0,)), otherwise=errno.ENOSYS),
-        "sched_setscheduler": refuse(0),  # libzmq aborts when its thread cannot set what it has already
+        # libzmq aborts when its thread cannot ask for its scheduling, and set what it has already. The answer is 0, as
+        # if it were the ordinary one: really asked, it would say of any process whether it exists.
+        "sched_getscheduler": refuse(0),
+        "sched_getparam": refuse(0),
+        "sched_setscheduler": refuse(0),
         "sched_setparam": refuse(0),
+        "futex": only(OneOf(1, _FUTEX_OPERATIONS), otherwise=errno.ENOSYS),
+        "clock_gettime": own_clock,
+        "clock_getres": own_clock,
+        "clock_nanosleep": own_clock,
         "fcntl": Rule(
-            ((OneOf(1, _FCNTL_COMMANDS),), (OneOf(1, (_F_SETFL,)), NoBits(2, _O_ASYNC))), otherwise=errno.EPERM
+            ((OneOf(1, _FCNTL_COMMANDS),), (OneOf(1, (_F_SETFL,)), NoBits(2, _O_ASYNC | _O_DIRECT))),
+            otherwise=errno.EPERM,
         ),
         "ioctl": only(OneOf(1, _IOCTL_REQUESTS), otherwise=errno.EPERM),
         "sendto": only(ordinary_flags, *null(4), otherwise=errno.EPERM),

@@ -1,7 +1,8 @@
 """From a fresh fork of the zygote to running MiniApp code, or to the end.
 
-The gate is a pipe whose write end only the daemon holds. One byte lets the worker go on; its end
-before that byte means that the daemon gave this worker up, or is gone.
+The gate is a pipe whose write end only the daemon holds. A line lets the worker go on: its token, which so
+never passes the zygote, whose memory every later worker inherits. The end before it means that the daemon gave this
+worker up, or is gone.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from miniapp_worker import confine, layers, prctl
 
 _NOT_RUN: Final = 1
 _GATE: Final = confine.FIRST_KEPT_FD
+_MOST_TOKEN_BYTES: Final = 1024
 
 Entry = Callable[[dict[str, object], layers.Confinement], int]
 
@@ -63,7 +65,8 @@ def become_worker(order: Order, log_fd: int, kept: list[int], plan: layers.Plan 
     code = _NOT_RUN
     try:
         confine.take_descriptors(log_fd, kept)
-        if _released() and _is_tied(order):
+        token = _await_release()
+        if token is not None and _is_tied(order):
             entry = _find(order.entry)
             confine.confine(order.limits)
             confinement = _confine_by_kernel(order, plan)
@@ -71,15 +74,21 @@ def become_worker(order: Order, log_fd: int, kept: list[int], plan: layers.Plan 
                 os.close(_GATE)
             else:
                 threading.Thread(target=_end_with_the_gate, name="gate", daemon=True).start()
-            code = _run(entry, order.spec, confinement)
+            code = _run(entry, order.spec | {"token": token}, confinement)
     except BaseException:  # noqa: BLE001 - the outermost frame of a process: what it does not print is lost
         traceback.print_exc()
     finally:
         _leave(code)
 
 
-def _released() -> bool:
-    return os.read(_GATE, 1) != b""
+def _await_release() -> str | None:
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(_GATE, _MOST_TOKEN_BYTES)
+        if not piece:
+            return None
+        line += piece
+    return line.decode().removesuffix("\n")
 
 
 def _is_tied(order: Order) -> bool:

@@ -23,7 +23,6 @@ def run(config: RuntimeConfig) -> int:
     daemon holds the folder, 4 isolation below the minimum, 5 store unusable, 6 gave up restarting itself.
     """
     log.set_up(config.log_format)
-    os.umask(0o077)  # what a daemon writes is for nobody else, wherever it lies
     try:
         state_folder.prepare(config.state)
         lock = state_folder.lock(config.state)

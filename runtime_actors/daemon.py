@@ -51,7 +51,7 @@ from runtime_actors.supervisor.logs import LogCapture
 from runtime_actors.supervisor.measured import Measure
 from runtime_actors.supervisor.probe import probe
 from runtime_actors.supervisor.process import become_undumpable, reap_strangers
-from runtime_actors.supervisor.zygote import ZygoteProcess
+from runtime_actors.supervisor.zygote import Offers, ZygoteProcess
 from runtime_actors.system import RandomIds, SystemClock
 from runtime_actors.timers import TimerThread
 
@@ -121,7 +121,7 @@ class Daemon:
             limits=SocketLimits(backlog=config.bounds.mailbox),
         )
         self.logs = LogCapture(LogFolder(config.state / "logs"))
-        self.zygote = ZygoteProcess(sockets=config.run_folder / "w", landlock_at_most=config.landlock_abi)
+        self.zygote = ZygoteProcess(sockets=config.state, landlock_at_most=config.landlock_abi)
         self.watcher = ExitWatcher(self._exited)
         self.tcp = TcpDoor(config.state, config.run_folder / "agent.sock", config.listen)
         self.machinery = DaemonMachinery(
@@ -243,7 +243,12 @@ class Daemon:
             offers = self.zygote.wait_ready()
         except RuntimeActorsError:
             return  # its end is told by the watcher, which has it started again
+        self._let_pass(offers)
         self.refs["supervisor"].tell(supervisor.ZygoteReady(offers))
+
+    def _let_pass(self, offers: Offers) -> None:
+        if offers.uids and not offers.own_root:
+            state_folder.let_workers_pass(self.config.state)
 
     def _check_isolation(self) -> None:
         """Measure a worker, before anything can be asked of this daemon."""
@@ -253,8 +258,7 @@ class Daemon:
         if exposed is not None:
             detail = f"workers can read {exposed}, so the state folder must not be there: choose another with --state"
             raise IsolationTooWeak(detail)
-        if offers.uids and not offers.own_root:
-            state_folder.let_workers_pass(state)
+        self._let_pass(offers)
         found = probe(self.zygote, offers)
         logger.info("workers are confined", extra={"level": found.level, "lacks": found.lacks})
         if not meets(found.level, minimum):
@@ -329,7 +333,7 @@ class Daemon:
                 supervisor=refs["supervisor"],
                 me=refs["channel"],
                 backlog=refs["channel"].backlog,
-                measure=Measure(Level(config.min_isolation), os.getpid()),
+                measure=Measure(Level(config.min_isolation), os.getpid(), self.zygote.ties),
                 timers=timers,
                 clock=self.clock,
                 ping_s=config.ping_s,

@@ -53,14 +53,15 @@ def read_app(folder: Path, *, packaged: bool = False) -> RegisteredApp:
 def load(folders: Iterable[Path], *, state: Path | None = None) -> tuple[Catalogue, list[AppRefused]]:
     """The packaged apps and those in `folders`, each of which holds one MiniApp or has MiniApps as subfolders.
 
-    A worker can read all of its app's folder: one that `state` lies in is refused.
+    A worker can read all of its app's folder: one that `state`, this user's home or this runtime lies in is refused.
     """
+    secrets = [Path.home(), Path(miniapps.__file__).parent.parent, *([state] if state is not None else [])]
     apps, refused = [], []
     packaged = Path(miniapps.__file__).parent
     places = [(one, True) for one in _apps_in(packaged)] + [(one, False) for top in folders for one in _apps_in(top)]
     for folder, is_packaged in places:
         try:
-            apps.append(_without(state, read_app(folder, packaged=is_packaged)))
+            apps.append(_without(secrets, read_app(folder, packaged=is_packaged)))
         except AppRefused as error:
             refused.append(error)
     kept, twins = without_twins(apps)
@@ -76,9 +77,10 @@ def load(folders: Iterable[Path], *, state: Path | None = None) -> tuple[Catalog
     return Catalogue.of(kept), refused
 
 
-def _without(state: Path | None, app: RegisteredApp) -> RegisteredApp:
-    if state is not None and state.resolve().is_relative_to(app.folder):
-        raise AppRefused(app.folder, [("", f"the state folder {state} lies in it, and the app could read that")])
+def _without(secrets: Iterable[Path], app: RegisteredApp) -> RegisteredApp:
+    inside = next((secret for secret in secrets if secret.resolve().is_relative_to(app.folder)), None)
+    if inside is not None:
+        raise AppRefused(app.folder, [("", f"{inside} lies in it, and the app could read all of that: move the app")])
     return app
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -14,8 +15,15 @@ LOCK: Final = "lock"
 
 
 def prepare(state: Path) -> None:
-    """Make the state folder, for its owner alone."""
+    """Make the state folder, for its owner alone.
+
+    Raises:
+        PermissionError: it is another user's, who could change what is in it.
+
+    """
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if state.stat().st_uid != os.geteuid():
+        raise PermissionError(errno.EACCES, "the state folder belongs to another user", str(state))
     state.chmod(0o700)
     for folder in (state / "run", state / "run" / "w"):
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from runtime_actors.cli import agents, background, demos, listings, orders, runs
+from runtime_actors.cli import agents, background, demos, doctor, listings, orders, runs
 from runtime_actors.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, code_of
 from runtime_actors.client import ClientError
 from runtime_actors.rules.registration import RUNTIME_VERSION
@@ -43,6 +43,7 @@ _COMMANDS: Final = (
     orders.backup,
     orders.restore,
     demos.demo,
+    doctor.doctor,
 )
 
 
@@ -58,6 +59,7 @@ for _command in _COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Nobody is shown a traceback for what they typed."""
+    os.umask(0o077)  # a backup, an export, a state folder: for nobody else
     try:
         # Not lineup.main(): that ends with 1 by itself when a pipe is closed.
         with lineup.make_context("lineup", list(sys.argv[1:] if arguments is None else arguments)) as context:

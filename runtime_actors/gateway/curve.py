@@ -59,6 +59,7 @@ _TICK_MS, _RETRY_MS = 1000, 10
 _AUTO_ID_BYTES: Final = 5  # libzmq's own routing ids: a zero byte and a counter
 _MAX_LINE: Final = 1_048_576
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
 _LOOPBACK: Final = "tcp://127.0.0.1:"
 
 # -I hears neither the environment nor the working folder, so a tree that is not installed must be named.
@@ -324,7 +325,9 @@ def _confine() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold the secrets
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
     if sys.platform == "linux":  # a parent that is gone already has closed our input
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+        libc.prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0)  # its memory holds the secrets
 
 
 def main() -> None:

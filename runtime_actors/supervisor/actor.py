@@ -17,7 +17,7 @@ from runtime_actors.contract.session import MiniAppContextModel
 from runtime_actors.errors import RuntimeActorsError
 from runtime_actors.supervisor import messages as m
 from runtime_actors.supervisor.ends import reason_of
-from runtime_actors.supervisor.keeps import Place, limits_of
+from runtime_actors.supervisor.keeps import Place, limits_of, sharing_a_uid
 from runtime_actors.supervisor.zygote import Offers
 
 if TYPE_CHECKING:
@@ -191,6 +191,8 @@ class SupervisorActor(RuntimeActor):
             taken = {one.uid for one in self._attempts.values() if one.uid is not None and not one.exited}
             keeps = self._place.keeps(Path(attempt.app.folder), Path(path), taken)
             attempt.uid = keeps.uid
+            if keeps.uid is None:
+                limits = sharing_a_uid(limits)
             worker = self._zygote.fork(
                 attempt.attempt_id, self._spec(attempt, path), log_fd=log, limits=limits, keeps=keeps
             )
@@ -207,7 +209,7 @@ class SupervisorActor(RuntimeActor):
         self._count(attempt, worker.pid, limits)
         self._watcher.watch(attempt.attempt_id, worker)
         with contextlib.suppress(ValueError):  # it may be over already
-            worker.release()
+            worker.release(attempt.token)
 
     def _count(self, attempt: Attempt, pid: int, limits: WorkerLimits) -> None:
         """Where there are cgroups, its memory and its threads are counted as a whole. It waits at its gate."""
@@ -226,7 +228,6 @@ class SupervisorActor(RuntimeActor):
     def _spec(self, attempt: Attempt, path: str) -> dict[str, object]:
         return {
             "attempt_id": attempt.attempt_id,
-            "token": attempt.token,
             "socket_path": path,
             "app_folder": attempt.app.folder,
             "app_scope": attempt.app.manifest.app_scope,

@@ -61,6 +61,7 @@ class Parents:
             for name, folder in group.folders.items():
                 folder.mkdir(exist_ok=True)
                 (folder / _LIMIT_FILES[self.version][name]).write_text(str(wanted[name]), encoding="ascii")
+            _without_swap(group, memory_bytes)
         except OSError:
             group.remove()
             raise
@@ -108,6 +109,14 @@ class Group:
         for folder in set(self.folders.values()):
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+def _without_swap(group: Group, memory_bytes: int) -> None:
+    """Where swap is counted: what did not fit into memory would go there."""
+    for name, limit in (("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", memory_bytes)):  # versions 2 and 1
+        path = group.folders["memory"] / name
+        if path.exists():
+            path.write_text(str(limit), encoding="ascii")
 
 
 def _own_folders() -> tuple[Path | None, dict[str, Path]]:

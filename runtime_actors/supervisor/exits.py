@@ -69,7 +69,7 @@ class ExitWatcher:
             key, process = self._new.popleft()
             try:
                 self._selector.register(process, selectors.EVENT_READ, (key, process))
-            except (ValueError, KeyError):  # closed by somebody else; the watch over all others goes on
+            except (ValueError, KeyError, OSError):  # closed by somebody else; the watch over all others goes on
                 logger.exception("a process could not be watched", extra={"attempt_id": key})
 
     def _ended(self, key: str, process: Ending) -> None:

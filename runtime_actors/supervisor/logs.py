@@ -26,6 +26,8 @@ _WINDOW_S: Final = 0.1
 _KEPT_PER_WINDOW: Final = 128 * 1024
 _READ_PER_WINDOW: Final = 1024 * 1024
 _CHUNK: Final = 64 * 1024
+_LEAST_COST: Final = 4096
+"""A read costs time too, however little it brings."""
 
 
 @dataclass
@@ -147,7 +149,7 @@ class LogCapture:
             self._keep(pipe, data)
         else:
             pipe.dropped += len(data)
-        pipe.read += len(data)
+        pipe.read += max(len(data), _LEAST_COST)
         return True
 
     def _keep(self, pipe: _Pipe, data: bytes) -> None:

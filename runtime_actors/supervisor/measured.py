@@ -7,6 +7,7 @@ speak alone.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Final
 from runtime_actors.channel.session import Verdict
 from runtime_actors.contract.session import Confined
 from runtime_actors.supervisor.isolation import Level, meets
+from runtime_actors.supervisor.process import Ties
 
 FILTERS_OF_A_SEALED_WORKER: Final = 2
 _LAYERS: Final = ("landlock", "filter", "seal")
@@ -22,7 +24,10 @@ _LAYERS: Final = ("landlock", "filter", "seal")
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """`/proc/PID/status`, the weakest of all threads. Readable of a process that is not dumpable too."""
+    """`/proc/PID/status`, the weakest of all threads.
+
+    It can be read of a process that is not dumpable too, unless /proc hides what is not one's own (`hidepid`).
+    """
 
     uid: int
     no_new_privs: bool
@@ -44,10 +49,13 @@ class WorkerReport:
 
 
 def read_kernel(pid: int) -> KernelReport | None:
-    """None once the process has ended."""
+    """None once the process has ended, and where it is hidden."""
+    threads = []
     try:
-        threads = [_status(path / "status") for path in Path("/proc", str(pid), "task").iterdir()]
-    except (FileNotFoundError, ProcessLookupError):
+        for path in Path("/proc", str(pid), "task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+                threads.append(_status(path / "status"))
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     if not threads:
         return None
@@ -77,15 +85,16 @@ def level_of(worker: WorkerReport, kernel: KernelReport, daemon: KernelReport) -
 class Measure:
     """Judges what a worker reports, for the channel."""
 
-    def __init__(self, minimum: Level, daemon_pid: int) -> None:
+    def __init__(self, minimum: Level, daemon_pid: int, ties: Ties) -> None:
         self._minimum = minimum
+        self._ties = ties
         self._daemon = read_kernel(daemon_pid)
 
     def __call__(self, pid: int, said: Confined) -> Verdict:
         """The level of process `pid`. Reads /proc: some 0.1 ms."""
         kernel = read_kernel(pid)
         level = Level.PROCESS
-        if kernel is not None and self._daemon is not None:
+        if kernel is not None and self._daemon is not None and self._ties is Ties.KERNEL:
             report = WorkerReport(frozenset(said.namespaces), said.landlock_abi, said.canaries)
             level = level_of(report, kernel, self._daemon)
         return Verdict(level.value, enough=meets(level, self._minimum), sealed=meets(level, Level.SEALED))

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from runtime_actors.supervisor.isolation import Level
-from runtime_actors.supervisor.measured import WorkerReport, level_of, read_kernel
+from runtime_actors.supervisor.measured import (
+    FILTERS_OF_A_SEALED_WORKER,
+    KernelReport,
+    WorkerReport,
+    level_of,
+    read_kernel,
+)
+from runtime_actors.supervisor.process import Ties
 from runtime_actors.supervisor.zygote import Keeps, Offers, WorkerLimits, ZygoteProcess
 
 if TYPE_CHECKING:
@@ -47,13 +54,13 @@ def probe(zygote: ZygoteProcess, offers: Offers, limit_s: float = 10.0) -> Probe
     try:
         worker.release()
         line = _first_line(heard, time.monotonic() + limit_s)
-        return _judge(worker.pid, line)
+        return _judge(zygote, worker.pid, line)
     finally:
         os.close(heard)
         _end(worker, limit_s)
 
 
-def _judge(pid: int, line: str) -> Probed:
+def _judge(zygote: ZygoteProcess, pid: int, line: str) -> Probed:
     kernel, own = read_kernel(pid), read_kernel(os.getpid())
     try:
         said = json.loads(line.splitlines()[-1])
@@ -61,20 +68,28 @@ def _judge(pid: int, line: str) -> Probed:
     except (ValueError, LookupError, TypeError):
         return Probed(Level.PROCESS, f"a worker that was to be confined ended: {line.strip()[-500:] or 'no word'}")
     if kernel is None or own is None:
-        return Probed(Level.PROCESS, "the kernel says nothing about a worker: /proc cannot be read")
-    return Probed(level_of(report, kernel, own), lacking(report))
+        return Probed(Level.PROCESS, "the kernel says nothing about a worker: /proc is missing, or hides it (hidepid)")
+    if zygote.ties is not Ties.KERNEL:
+        return Probed(Level.PROCESS, "the kernel offers no pidfds, so a worker could outlive its daemon")
+    return Probed(level_of(report, kernel, own), lacking(report, kernel, own))
 
 
-def lacking(report: WorkerReport) -> str:
-    """What a better level would need, for a person."""
+def lacking(report: WorkerReport, kernel: KernelReport, daemon: KernelReport) -> str:
+    """What a better level would need, for a person; empty only where `level_of` gives the best."""
     failed = [layer for layer, held in report.canaries.items() if not held]
     lacks = [f"the canaries of {layer} were not all refused" for layer in failed]
     if not report.landlock_abi:
         lacks.append("the kernel offers no Landlock")
     if "filter" not in report.canaries:
         lacks.append("the kernel offers no seccomp filters")
+    elif kernel.filters - daemon.filters < FILTERS_OF_A_SEALED_WORKER:
+        lacks.append("a thread of the worker is without the filters")
+    if kernel.capabilities or not kernel.no_new_privs:
+        lacks.append("the worker kept privileges")
     if "net" not in report.namespaces:
         lacks.append("namespaces may not be made here")
+    elif "mnt" not in report.namespaces and kernel.uid == daemon.uid:
+        lacks.append("a worker gets neither a root nor a uid of its own")
     return "; ".join(lacks)
 
 

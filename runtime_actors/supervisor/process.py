@@ -120,13 +120,13 @@ class WorkerProcess:
             raise ValueError(f"attempt {self.attempt_id} is closed")
         return self._end
 
-    def release(self) -> None:
-        """Let the worker run MiniApp code."""
+    def release(self, token: str = "") -> None:
+        """Let the worker run MiniApp code, and give it its token: no other process is told."""
         with self._lock:
             if self._gate is None:
                 return
             with suppress(BrokenPipeError):  # it ended at the gate; that is told like any other end
-                os.write(self._gate, b"g")
+                os.write(self._gate, f"{token}\n".encode())
             if self._by_kernel:
                 self._close_gate()
 
@@ -201,7 +201,11 @@ class WorkerProcess:
         return ExitStatus(signal=os.WTERMSIG(status), cpu_s=cpu_s)
 
     def _vanished(self) -> ExitStatus | None:
-        return ExitStatus() if self._ended() else None
+        if not self._ended():
+            return None
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, signal.SIGKILL)  # it only said that it ended: it has just let go of its pipe
+        return ExitStatus()
 
     def _close_gate(self) -> None:
         if self._gate is not None:

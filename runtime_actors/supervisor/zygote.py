@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -79,7 +80,9 @@ class Offers:
     def read(cls, answer: Mapping[str, Any]) -> Self:
         """From the zygote's first word."""
         first, count = answer["uids"] or (0, 0)
-        return cls(range(first, first + count), answer["own_root"], tuple(Path(tree) for tree in answer["trees"]))
+        # Another daemon on this machine may give away the same ones, and its workers' limits would count for ours.
+        start = first + secrets.randbelow(count // 2) if count else 0
+        return cls(range(start, first + count), answer["own_root"], tuple(Path(tree) for tree in answer["trees"]))
 
     def exposes(self, secret: Path) -> Path | None:
         """The tree that `secret` lies beneath, or that lies beneath it; None when they do not touch.
@@ -102,7 +105,7 @@ class ZygoteProcess:
         self, ties: Ties | None = None, *, sockets: Path = Path("/"), landlock_at_most: int | None = None
     ) -> None:
         """`sockets` is the folder that workers connect into. `landlock_at_most` is the newest Landlock ABI to use."""
-        self._ties: Final = ties or strongest_ties()
+        self.ties: Final = ties or strongest_ties()
         self._sockets, self._landlock_at_most = sockets, landlock_at_most
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -125,7 +128,7 @@ class ZygoteProcess:
         """
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("the zygote would die with this thread: start it on the main one")
-        if self._ties is Ties.KERNEL:
+        if self.ties is Ties.KERNEL:
             become_subreaper()
         with self._lock, contextlib.ExitStack() as theirs:
             if self._process is not None:
@@ -140,7 +143,7 @@ class ZygoteProcess:
                 "control_fd": their_control.fileno(),
                 "daemon_pid": os.getpid(),
                 "sockets": str(self._sockets),
-                "by_kernel": self._ties is Ties.KERNEL,
+                "by_kernel": self.ties is Ties.KERNEL,
                 "landlock_at_most": self._landlock_at_most,
             }
             try:
@@ -179,7 +182,7 @@ class ZygoteProcess:
         order = {
             "attempt_id": attempt_id,
             "daemon_pid": os.getpid(),
-            "by_kernel": self._ties is Ties.KERNEL,
+            "by_kernel": self.ties is Ties.KERNEL,
             "entry": entry,
             "limits": asdict(limits),
             "keeps": None if keeps is None else _as_text(keeps),
@@ -193,7 +196,7 @@ class ZygoteProcess:
             ours.callback(os.close, gate)
             life = None
             fds = [log_fd, their_gate]
-            if self._ties is Ties.PIPES:
+            if self.ties is Ties.PIPES:
                 life, their_life = os.pipe()
                 theirs.callback(os.close, their_life)
                 ours.callback(os.close, life)

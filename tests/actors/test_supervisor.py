@@ -39,9 +39,11 @@ class PlannedWorker:
     pid: int
     did: list[str] = field(default_factory=list)
     gone: bool = False
+    token: str = ""
 
-    def release(self) -> None:
+    def release(self, token: str) -> None:
         self.did.append("released")
+        self.token = token
 
     def signal(self, number: int) -> bool:
         self.did.append(f"signal {number}")
@@ -197,12 +199,11 @@ def test_a_socket_is_open_before_the_fork_and_the_pid_is_told_before_the_worker_
 
     [worker] = ward.zygote.workers
     assert ward.rig.boxes["channel"].of(channel.Forked) == [channel.Forked(attempt_id, worker.pid)]
-    assert worker.did == ["released"]
+    assert (worker.did, worker.token) == (["released"], expect.token)  # by no way that the zygote sees
     assert ward.watched.keys == [attempt_id]
     assert ward.zygote.specs == [
         {
             "attempt_id": attempt_id,
-            "token": expect.token,
             "socket_path": "/run/w/1",
             "app_folder": "/apps/notes",
             "app_scope": "notes",

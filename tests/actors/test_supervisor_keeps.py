@@ -176,7 +176,7 @@ def test_a_worker_is_in_its_group_before_it_may_run(counted: Ward, parents: Plan
 
     [worker] = counted.zygote.workers
     assert parents.made[attempt_id].pids == [worker.pid]
-    assert parents.limits == [((256 + 32) * MIB, 16 + 4)]
+    assert parents.limits == [((256 + 48 + 32) * MIB, 16 + 4)]
     assert worker.did == ["released"]
 
 
@@ -216,7 +216,7 @@ def test_an_operator_bounds_what_an_app_asks_for_and_a_worker_that_meets_that_bo
     ward = Ward(rig, cast("Parents", parents), most, parents.zygote)
     attempt_id = ward.run_ready()
     assert ward.zygote.limits == [limits_of(most)]
-    assert parents.limits == [((64 + 32) * MIB, 2 + 4)]
+    assert parents.limits == [((64 + 48 + 32) * MIB, 2 + 4)]
 
     ward.end(attempt_id, ExitStatus(signal=signal.SIGKILL, cpu_s=7.5))
 

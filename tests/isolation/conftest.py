@@ -11,11 +11,18 @@ from typing import Any, Final
 import pytest
 
 from miniapp_worker import landlock, seccomp
+from runtime_actors.doctor.apps.intruder import attempts
 from tests.isolation.places import ROOT
 
 _LIMIT_S: Final = 60
 _BARE: Final = ("namespaces", "uid")
-_OUTER: Final = (*_BARE, "landlock")
+_LAYERS: Final = (*_BARE, "landlock", "filter", "seal")
+_ALONE: Final[dict[str, Any]] = {"without": (*_LAYERS, "capabilities"), "daemon_is_dumpable": True}
+
+
+def _alone(layer: str) -> dict[str, Any]:
+    return _ALONE | {"without": tuple(other for other in _ALONE["without"] if other != layer)}
+
 
 TRIES: Final[tuple[dict[str, Any], ...]] = (
     {"name": "full"},
@@ -29,21 +36,15 @@ TRIES: Final[tuple[dict[str, Any], ...]] = (
     {"name": "work sealed", "scenario": "work", "without": _BARE},
     {"name": "bombs", "scenario": "bombs"},
     {"name": "bombs without limits", "scenario": "bombs", "without": ("limits",)},
-    {"name": "foreign", "scenario": "foreign"},
+    *({"name": name, "scenario": name} for name in sorted(attempts.DEADLY)),
     {"name": "every thread", "scenario": "every_thread"},
     {"name": "status", "scenario": "status", "without": (*_BARE, "landlock")},
     {"name": "tied", "scenario": "tied", "without": ("filter", "seal")},
     {"name": "without descriptors", "without": ("descriptors",)},
-    {"name": "without namespaces", "without": ("namespaces",)},
-    {"name": "without landlock", "without": _OUTER},
-    {"name": "without seal", "without": (*_BARE, "seal")},
-    {"name": "without filters", "without": (*_BARE, "filter", "seal")},
-    {"name": "without filters, oldest", "without": (*_BARE, "filter", "seal"), "abi": 1},
-    {"name": "only namespaces", "without": ("landlock", "filter", "seal")},
-    {"name": "only uid", "without": ("namespaces", "landlock", "filter", "seal")},
-    {"name": "only capabilities", "without": (*_OUTER, "filter", "seal")},
-    {"name": "only capabilities, open daemon", "without": (*_OUTER, "filter", "seal"), "daemon_is_dumpable": True},
-    {"name": "only descriptors", "without": (*_OUTER, "filter", "seal", "capabilities")},
+    {"name": "nothing", **_ALONE},
+    *({"name": f"only {layer}"} | _alone(layer) for layer in (*_LAYERS, "capabilities")),
+    *({"name": f"only landlock {abi}", "abi": abi} | _alone("landlock") for abi in (1, 3, 4)),
+    {"name": "only a hidden daemon"} | _alone("capabilities") | {"daemon_is_dumpable": False},
 )
 
 needs_confinement = pytest.mark.skipif(

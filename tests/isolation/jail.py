@@ -8,15 +8,15 @@ Prints one JSON map: what the place allows, and under each name what its child r
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
 import shutil
 import signal
-import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -26,11 +26,16 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from miniapp_worker import canaries, confine, layers, prctl, privileges, spawned  # noqa: E402, F401 - as a zygote
+from runtime_actors.doctor import decoys as doctor  # noqa: E402
+from runtime_actors.doctor.apps.intruder.attempts.decoys import Decoys  # noqa: E402
 from runtime_actors.supervisor.measured import read_kernel  # noqa: E402
-from tests.isolation import attacks, places, scenarios  # noqa: E402
+from tests.isolation import places, scenarios  # noqa: E402
 
 LIMIT_S: Final = 30.0
-_LIMITS: Final = confine.Limits(memory_bytes=256 * 2**20, address_space_bytes=2**30, cpu_s=60, open_files=64)
+_MARK: Final = ctypes.create_string_buffer(b"secret!!", 8)
+_LIMITS: Final = confine.Limits(
+    memory_bytes=256 * 2**20, address_space_bytes=2**30, cpu_s=60, open_files=64, threads=16
+)
 
 
 @dataclass(frozen=True)
@@ -62,13 +67,19 @@ def main() -> None:
     print(json.dumps(report))  # noqa: T201 - that is its answer
 
 
-def _run(made: layers.Plan, one: Try, decoys: attacks.Decoys, folder: Path) -> object:
+def _run(made: layers.Plan, one: Try, decoys: Decoys, folder: Path) -> object:
     victims = [_victim(dumpable=one.daemon_is_dumpable) for _ in range(2)]
-    aimed = replace(decoys, victim=victims[0], sigio_victim=victims[1])
     plan_ = made if one.abi is None else replace(made, landlock_abi=min(one.abi, made.landlock_abi))
     report_end, child_end = os.pipe()
     gate, gate_key = os.pipe()
     path = folder / "run" / os.urandom(8).hex()
+    aimed = replace(
+        decoys,
+        victim=victims[0],
+        victim_address=ctypes.addressof(_MARK),  # a fork has it at the same place
+        sigio_victim=victims[1],
+        own_door=str(path),
+    )
     child = os.fork()
     if child == 0:
         os.close(gate_key)
@@ -92,7 +103,7 @@ def _run(made: layers.Plan, one: Try, decoys: attacks.Decoys, folder: Path) -> o
     return heard | seen | {"ended": os.waitstatus_to_exitcode(status), "sigio_victim_lives": sigio_alive}
 
 
-def _be_worker(made: layers.Plan, one: Try, decoys: attacks.Decoys, path: Path, kept: tuple[int, int]) -> NoReturn:
+def _be_worker(made: layers.Plan, one: Try, decoys: Decoys, path: Path, kept: tuple[int, int]) -> NoReturn:
     daemon = os.getppid()
     report_end, gate = kept
     code = 1
@@ -109,7 +120,7 @@ def _be_worker(made: layers.Plan, one: Try, decoys: attacks.Decoys, path: Path, 
             app_folder=Path(decoys.apps, "own"),
             socket_path=path,
             uid=made.uids.first if made.uids else None,
-            threads=16,
+            threads=_LIMITS.threads,
             stay_tied=lambda: prctl.die_with_parent(daemon),
             without=without,
         )
@@ -149,52 +160,18 @@ def _read_all(descriptor: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _decoys() -> Iterator[tuple[attacks.Decoys, Path]]:
+def _decoys() -> Iterator[tuple[Decoys, Path]]:
     folder = Path(tempfile.mkdtemp(prefix="isolation-"))
-    for name, mode in (("state", 0o700), ("apps/own", 0o755), ("apps/sibling", 0o755), ("open", 0o777), ("run", 0o755)):
-        (folder / name).mkdir(parents=True)
-        (folder / name).chmod(mode)
-    folder.chmod(0o755)
-    (folder / "apps").chmod(0o755)
-    store, sibling, leaked = folder / "state/store.db", folder / "apps/sibling/app.py", folder / "state/leaked"
-    for path in (store, sibling, leaked):
-        path.write_text("a secret of the daemon", encoding="ascii")
-    (folder / "apps/own/app.py").write_text("VALUE = 7\n", encoding="ascii")
-    with contextlib.ExitStack() as kept:
-        opened: Callable[..., socket.socket] = lambda *kind: kept.enter_context(socket.socket(*kind))  # noqa: E731
-        door, datagrams = opened(socket.AF_UNIX), opened(socket.AF_UNIX, socket.SOCK_DGRAM)
-        door.bind(str(folder / "open/door"))
-        datagrams.bind(str(folder / "open/datagrams"))
-        for name in ("door", "datagrams"):
-            (folder / "open" / name).chmod(0o777)
-        abstract = opened(socket.AF_UNIX)
-        abstract.bind(f"\0lineup-decoy-{os.getpid()}")
-        tcp, tcp6, udp = opened(), opened(socket.AF_INET6), opened(socket.AF_INET, socket.SOCK_DGRAM)
-        for one, host in ((tcp, "127.0.0.1"), (tcp6, "::1"), (udp, "127.0.0.1")):
-            with contextlib.suppress(OSError):  # there may be no IPv6 here
-                one.bind((host, 0))
-        for one in (door, abstract, tcp, tcp6):
-            with contextlib.suppress(OSError):
-                one.listen(64)
-        leaked_fd = os.dup2(os.open(leaked, os.O_RDONLY), 40)
-        tcp_port, tcp6_port, udp_port = (one.getsockname()[1] for one in (tcp, tcp6, udp))
-        made = attacks.Decoys(
-            store=str(store),
-            apps=str(folder / "apps"),
-            sibling_file=str(sibling),
-            open_folder=str(folder / "open"),
-            door=str(folder / "open/door"),
-            datagram_door=str(folder / "open/datagrams"),
-            abstract=f"lineup-decoy-{os.getpid()}",
-            tcp_port=tcp_port,
-            tcp6_port=tcp6_port,
-            udp_port=udp_port,
-            victim=0,
-            sigio_victim=0,
-            leaked_fd=leaked_fd,
-        )
-        yield made, folder
-    shutil.rmtree(folder)
+    try:
+        for name in ("apps/own", "apps/sibling", "run"):
+            (folder / name).mkdir(parents=True)
+            (folder / name).chmod(0o755)
+        (folder / "apps/sibling/app.py").write_text("a secret of another app", encoding="ascii")
+        (folder / "apps/own/app.py").write_text("VALUE = 7\n", encoding="ascii")
+        with doctor.laid(folder, own_app="own", sibling="sibling") as laid:
+            yield laid.decoys, folder
+    finally:
+        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

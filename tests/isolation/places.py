@@ -1,4 +1,11 @@
-"""Where a daemon may have been started: by root, by an ordinary user, in a container. Each is made in a child."""
+"""Where a daemon may have been started, each made in a child.
+
+`root`, an ordinary `user`, a `container`, and a `bare` one whose kernel can confine nothing.
+
+    python -I places.py PLACE COMMAND...
+
+becomes COMMAND there.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +14,19 @@ import errno
 import os
 import platform
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from miniapp_worker import bpf, namespaces, prctl, privileges, seccomp
-from miniapp_worker.bpf import ALLOW, Rule, refuse
-from tests.isolation.attacks import NUMBERS
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from miniapp_worker import bpf, namespaces, prctl, privileges, seccomp  # noqa: E402
+from miniapp_worker.bpf import ALLOW, Rule, refuse  # noqa: E402
+from runtime_actors.doctor.apps.intruder.attempts.attempt import NUMBERS  # noqa: E402
 
 NOBODY: Final = 65534
-ROOT: Final = Path(__file__).resolve().parent.parent.parent
 
 _CLONE_NEWNS, _CLONE_NEWIPC = 0x00020000, 0x08000000
 _DOCKER_CAPABILITIES: Final = 0xA80425FB
@@ -40,7 +51,9 @@ def enter(place: str) -> None:
     if place == "user":
         _become_ordinary()
     elif place == "container":
-        _become_contained()
+        _become_contained(_FORBIDDEN_IN_CONTAINERS)
+    elif place == "bare":
+        _become_contained((*_FORBIDDEN_IN_CONTAINERS, "seccomp", "landlock_create_ruleset"))
 
 
 def _become_ordinary() -> None:
@@ -64,7 +77,7 @@ def _open_the_way(needed: tuple[Path, ...]) -> None:
         namespaces._attach(tree, str(path))
 
 
-def _become_contained() -> None:
+def _become_contained(forbidden: Iterable[str]) -> None:
     for capability in range(64):
         if not _DOCKER_CAPABILITIES >> capability & 1:
             _libc.prctl(24, ctypes.c_ulong(capability), 0, 0, 0)
@@ -73,8 +86,13 @@ def _become_contained() -> None:
     if _libc.capset(ctypes.byref(header), ctypes.byref(data)) != 0:
         raise OSError(ctypes.get_errno(), "capset")
     prctl.refuse_new_privileges()
-    rules: dict[int, Rule] = {NUMBERS[name]: refuse(errno.EPERM) for name in _FORBIDDEN_IN_CONTAINERS}
+    rules: dict[int, Rule] = {NUMBERS[name]: refuse(errno.EPERM) for name in forbidden}
     rules[NUMBERS["clone3"]] = refuse(errno.ENOSYS)
     machine = platform.machine()
     code, own_pid = bpf.assemble(rules, ALLOW, audit_arch=seccomp._AUDIT_ARCH[machine], kill_from=None)
     seccomp.install(seccomp.Filter(code, own_pid))
+
+
+if __name__ == "__main__":
+    enter(sys.argv[1])
+    os.execv(sys.argv[2], sys.argv[2:])  # noqa: S606 - no shell is wanted

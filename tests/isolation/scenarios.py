@@ -7,7 +7,6 @@ import contextlib
 import ctypes
 import errno
 import importlib
-import mmap
 import os
 import runpy
 import socket
@@ -24,40 +23,39 @@ from typing import Final
 import zmq
 
 from miniapp_worker import canaries
-from tests.isolation import attacks
+from runtime_actors.doctor.apps.intruder import attempts
+from runtime_actors.doctor.apps.intruder.attempts.attempt import ended, syscall
+from runtime_actors.doctor.apps.intruder.attempts.decoys import Decoys
 
 Seal = Callable[[], int]
 LIMIT_MS: Final = 10_000
 
 
-def matrix(decoys: attacks.Decoys, _: Path, seal: Seal) -> object:
-    """Every attack: `open`, or the name of the errno."""
+def matrix(decoys: Decoys, _: Path, seal: Seal) -> object:
+    """Every attempt that leaves the process alive: `open`, the name of the errno, or `refused`."""
     seal()
-    return {name: outcome(attack, decoys) for name, attack in attacks.ALL.items()}
+    return {name: _outcome(name, decoys) for name in attempts.ALL if name not in attempts.BOMBS | attempts.DEADLY}
 
 
-def outcome(attack: attacks.Attack, decoys: attacks.Decoys) -> str:
-    try:
-        attack(decoys)
-    except OSError as refused:
-        return errno.errorcode.get(refused.errno or 0, type(refused).__name__)
-    return "open"
+def _outcome(name: str, decoys: Decoys) -> str:
+    outcome, error = ended(attempts.ALL[name], decoys)
+    return error or ("open" if outcome == "open" else "refused")
 
 
-def check(_: attacks.Decoys, __: Path, seal: Seal) -> object:
+def check(_: Decoys, __: Path, seal: Seal) -> object:
     """The worker's own canaries."""
     seal()
     return {found.name: [errno.errorcode.get(found.got, "open"), found.ok] for found in canaries.run()}
 
 
-def status(_: attacks.Decoys, __: Path, seal: Seal) -> object:
+def status(_: Decoys, __: Path, seal: Seal) -> object:
     """What the kernel says about itself, where /proc can be seen."""
     seal()
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
-def work(_: attacks.Decoys, path: Path, seal: Seal) -> object:
+def work(_: Decoys, path: Path, seal: Seal) -> object:
     """What a MiniApp may count on: its channel, threads, an event loop, imports of what it has not seen yet."""
     context = zmq.Context()
     dealer = context.socket(zmq.DEALER)
@@ -114,72 +112,39 @@ _POLITELY: Final[dict[str, Callable[[], object]]] = {
 }
 
 
-def bombs(_: attacks.Decoys, __: Path, seal: Seal) -> object:
-    """How far each goes: MiB of heap and of shared memory, threads."""
+def bombs(decoys: Decoys, _: Path, seal: Seal) -> object:
+    """Those that need no daemon to end them: how each ended."""
     seal()
-    return {"heap": _heap(), "shared": _shared(), "threads": _threads()}
+    return {name: ended(attempts.ALL[name], decoys) for name in _CAPPED_BY_THEMSELVES}
 
 
-def _heap() -> int:
-    held: list[bytearray] = []
-    try:
-        while len(held) < _CAP_MIB:
-            held.append(bytearray(2**20))
-    except MemoryError:
-        pass
-    reached = len(held)
-    held.clear()
-    return reached
-
-
-def _shared() -> int:
-    held: list[mmap.mmap] = []
-    with contextlib.suppress(OSError):
-        while len(held) * 16 < 2 * _CAP_MIB:
-            held.append(mmap.mmap(-1, 16 * 2**20))
-    reached = len(held) * 16
-    for one in held:
-        one.close()
-    return reached
-
-
-def _threads() -> int:
-    stop = threading.Event()
-    started: list[threading.Thread] = []
-    with contextlib.suppress(RuntimeError):
-        while len(started) < _CAP_THREADS:
-            thread = threading.Thread(target=stop.wait)
-            thread.start()
-            started.append(thread)
-    stop.set()
-    for thread in started:
-        thread.join()
-    return len(started)
-
-
-def foreign(_: attacks.Decoys, __: Path, seal: Seal) -> object:
+def by_32_bit_number(decoys: Decoys, _: Path, seal: Seal) -> object:
     """A call by the numbers of another machine. Never returns under a filter."""
     seal()
-    x32_getpid = 0x40000000 + 39
-    return attacks.raw(x32_getpid)
+    return ended(attempts.ALL["by_32_bit_number"], decoys)
 
 
-def tied(_: attacks.Decoys, __: Path, seal: Seal) -> object:
+def by_x32_number(decoys: Decoys, _: Path, seal: Seal) -> object:
+    seal()
+    return ended(attempts.ALL["by_x32_number"], decoys)
+
+
+def tied(_: Decoys, __: Path, seal: Seal) -> object:
     """What the process has asked of the kernel for itself; a filter would not let it be looked up."""
     seal()
     number = ctypes.c_int()
-    attacks.syscall("prctl", 2, ctypes.addressof(number), 0, 0, 0)  # PR_GET_PDEATHSIG
-    dumpable = attacks.syscall("prctl", 3, 0, 0, 0, 0)  # PR_GET_DUMPABLE
+    syscall("prctl", 2, ctypes.addressof(number), 0, 0, 0)  # PR_GET_PDEATHSIG
+    dumpable = syscall("prctl", 3, 0, 0, 0, 0)  # PR_GET_DUMPABLE
     return {"signal_at_its_end": number.value, "dumpable": dumpable, "groups": os.getgroups()}
 
 
-def every_thread(decoys: attacks.Decoys, _: Path, seal: Seal) -> object:
+def every_thread(decoys: Decoys, _: Path, seal: Seal) -> object:
     """Whether a thread that existed before the seal is bound by it."""
     asked, answered = threading.Event(), []
 
     def wait_and_try() -> None:
         asked.wait(5)
-        answered.append(outcome(attacks.ALL["connect_door"], decoys))
+        answered.append(_outcome("connect_door", decoys))
 
     thread = threading.Thread(target=wait_and_try)
     thread.start()
@@ -189,16 +154,16 @@ def every_thread(decoys: attacks.Decoys, _: Path, seal: Seal) -> object:
     return answered
 
 
-_CAP_MIB: Final = 512
-_CAP_THREADS: Final = 60
+_CAPPED_BY_THEMSELVES: Final = ("heap_bomb", "shared_memory_bomb", "thread_bomb", "descriptor_bomb")
 
-ALL: Final[dict[str, Callable[[attacks.Decoys, Path, Seal], object]]] = {
+ALL: Final[dict[str, Callable[[Decoys, Path, Seal], object]]] = {
     "matrix": matrix,
     "check": check,
     "status": status,
     "work": work,
     "bombs": bombs,
-    "foreign": foreign,
+    "by_32_bit_number": by_32_bit_number,
+    "by_x32_number": by_x32_number,
     "every_thread": every_thread,
     "tied": tied,
 }

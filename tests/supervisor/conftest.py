@@ -12,7 +12,7 @@ from runtime_actors.supervisor.exits import ExitWatcher
 from runtime_actors.supervisor.log_files import LogFolder
 from runtime_actors.supervisor.logs import LogCapture
 from runtime_actors.supervisor.process import ExitStatus, Ties, WorkerProcess, reap_strangers
-from runtime_actors.supervisor.zygote import WorkerLimits, ZygoteProcess
+from runtime_actors.supervisor.zygote import Keeps, WorkerLimits, ZygoteProcess
 
 LIMIT_S = 5.0
 
@@ -41,7 +41,9 @@ class Nursery:
             os.close(log_fd)
         self.zygote.wait_ready()
 
-    def fork(self, entry: str, *, limits: WorkerLimits | None = None, **spec: object) -> WorkerProcess:
+    def fork(
+        self, entry: str, *, limits: WorkerLimits | None = None, keeps: Keeps | None = None, **spec: object
+    ) -> WorkerProcess:
         """A released, unwatched worker; its log is that of the instance named like its attempt."""
         attempt_id = f"attempt-{len(self.workers)}"
         log_fd = self.logs.open(attempt_id, attempt_id)
@@ -51,6 +53,7 @@ class Nursery:
                 {"says_to": str(self._fifo), **spec},
                 log_fd=log_fd,
                 limits=limits or WorkerLimits(),
+                keeps=keeps,
                 entry=f"tests.supervisor.entries:{entry}",
             )
         finally:

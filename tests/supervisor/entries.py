@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from miniapp_worker import privileges
 from miniapp_worker.layers import Confinement
 
 Spec = dict[str, object]
@@ -21,6 +23,7 @@ Spec = dict[str, object]
 
 def describe(_spec: Spec, _: Confinement) -> int:
     """What this process is and has, as one line of JSON in its log."""
+    _open_to_its_user()
     mask: set[int] = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())}
     facts = {
         "pid": os.getpid(),
@@ -73,6 +76,20 @@ def wait(spec: Spec, _: Confinement) -> int:
     return 0
 
 
+def wait_openly(spec: Spec, _: Confinement) -> int:
+    """Like `wait`, and its memory can be looked at by whoever runs the tests."""
+    _open_to_its_user()
+    say(spec, "waiting")
+    threading.Event().wait(60)
+    return 0
+
+
+def _open_to_its_user() -> None:
+    # Forked from a zygote that nobody but root can look into, this process could not even read about itself.
+    if sys.platform == "linux":
+        privileges.set_dumpable(dumpable=True)
+
+
 def wait_with_child(spec: Spec, _: Confinement) -> int:
     child = os.fork()
     if child == 0:
@@ -106,7 +123,7 @@ def fail(_spec: Spec, _: Confinement) -> int:
 
 def flood(spec: Spec, _: Confinement) -> int:
     line = b"x" * 1023 + b"\n"
-    for _ in range(int(str(spec["kib"]))):
+    for _number in range(int(str(spec["kib"]))):
         os.write(1, line)
     print("the last line")
     return 0
@@ -139,3 +156,23 @@ def spin(_spec: Spec, _: Confinement) -> int:
 def length(spec: Spec, _: Confinement) -> int:
     print(len(str(spec["text"])))
     return 0
+
+
+def look_around(spec: Spec, confinement: Confinement) -> int:
+    """What this process was confined by, and which of the folders it is asked about it can list."""
+    facts = {
+        "planned": confinement.made is not None,
+        "landlock_abi": confinement.applied.landlock_abi,
+        "filters": confinement.applied.filters,
+        "uid": os.geteuid(),
+        "listed": {path: _listed(path) for path in str(spec["paths"]).split(":")},
+    }
+    print(json.dumps(facts))
+    return 0
+
+
+def _listed(path: str) -> str:
+    try:
+        return " ".join(sorted(os.listdir(path)))  # noqa: PTH208 - no object for each name
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -16,7 +18,8 @@ import pytest
 
 from runtime_actors.errors import ZygoteLost
 from runtime_actors.supervisor.process import ExitStatus, Ties, WorkerProcess, reap_strangers, strongest_ties
-from runtime_actors.supervisor.zygote import WorkerLimits, ZygoteProcess
+from runtime_actors.supervisor.zygote import Keeps, Offers, WorkerLimits, ZygoteProcess
+from tests.e2e.daemon import short_folder
 from tests.supervisor.conftest import LIMIT_S, Nursery, wait_readable
 
 pytestmark = pytest.mark.skipif(strongest_ties() is not Ties.KERNEL, reason="watches strangers through pidfds")
@@ -31,15 +34,30 @@ def kill_zygote(nursery: Nursery) -> None:
     wait_readable(nursery.zygote.fileno())
 
 
-def test_the_zygote_is_single_threaded_and_holds_three_standard_descriptors_and_two_of_its_own(
+def test_the_zygote_is_single_threaded_in_a_session_of_its_own(nursery: Nursery) -> None:
+    zygote = psutil.Process(nursery.zygote.pid)
+
+    assert zygote.num_threads() == 1
+    assert os.getsid(zygote.pid) == zygote.pid
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look into a zygote")
+def test_the_zygote_holds_three_standard_descriptors_and_two_of_its_own_and_a_clean_environment(
     nursery: Nursery,
 ) -> None:
     zygote = psutil.Process(nursery.zygote.pid)
 
-    assert zygote.num_threads() == 1
     assert zygote.num_fds() == 5
     assert zygote.environ() == {"LANG": "C.UTF-8"}
-    assert os.getsid(zygote.pid) == zygote.pid
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every process")
+def test_nobody_of_its_user_may_look_into_the_zygote(nursery: Nursery) -> None:
+    zygote = psutil.Process(nursery.zygote.pid)
+
+    for look in (zygote.environ, zygote.num_fds, zygote.memory_full_info):
+        with pytest.raises(psutil.AccessDenied):
+            look()
 
 
 def test_the_zygote_has_no_children_left_after_forking(nursery: Nursery) -> None:
@@ -207,7 +225,7 @@ def test_a_hundred_workers_start_quickly_and_share_their_memory(
     workers: list[WorkerProcess] = []
     for _ in range(100):
         before = time.perf_counter()
-        workers.append(nursery.fork("wait", limits=WorkerLimits()))
+        workers.append(nursery.fork("wait_openly", limits=WorkerLimits()))
         took_ms.append((time.perf_counter() - before) * 1000)
     heard = 0
     while heard < 100:
@@ -219,3 +237,101 @@ def test_a_hundred_workers_start_quickly_and_share_their_memory(
     record_property("median_private_mib", statistics.median(private))
     assert statistics.median(took_ms) < 100
     assert statistics.median(private) < 4
+
+
+# --- what a zygote offers, and what a worker keeps of it ---
+
+OFFERS = Offers(trees=(Path("/usr/lib"), Path("/opt/runtime/miniapp_worker")))
+
+
+def test_what_a_zygote_says_first_is_read_as_it_is_meant() -> None:
+    said = {"uids": [70_000, 3], "own_root": True, "trees": ["/usr/lib", "/etc/localtime"]}
+
+    assert Offers.read(said) == Offers(range(70_000, 70_003), True, (Path("/usr/lib"), Path("/etc/localtime")))  # noqa: FBT003
+
+
+def test_where_nothing_confines_a_zygote_offers_nothing() -> None:
+    assert Offers.read({"uids": None, "own_root": False, "trees": []}) == Offers()
+
+
+@pytest.mark.parametrize(
+    ("secret", "tree"),
+    [
+        ("/usr/lib", "/usr/lib"),
+        ("/usr/lib/lineup/state", "/usr/lib"),
+        ("/opt/runtime", "/opt/runtime/miniapp_worker"),
+        ("/opt/runtime/miniapp_worker/../miniapp_worker/x", "/opt/runtime/miniapp_worker"),
+        ("/", "/usr/lib"),
+        ("/usr/library", None),
+        ("/opt/runtime/state", None),
+        ("/home/someone/.lineup", None),
+    ],
+)
+def test_a_folder_is_exposed_where_it_and_a_readable_tree_lie_one_in_the_other(secret: str, tree: str | None) -> None:
+    assert OFFERS.exposes(Path(secret)) == (None if tree is None else Path(tree))
+
+
+def test_a_link_into_a_readable_tree_exposes_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "tree" / "state").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "tree" / "state")
+    tree = (tmp_path / "tree").resolve()
+
+    assert Offers(trees=(tree,)).exposes(tmp_path / "link") == tree
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing confines a worker elsewhere")
+def test_a_zygote_offers_the_trees_of_a_worker_and_neither_the_runtime_nor_a_state_folder(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    offers = nursery.zygote.wait_ready()
+
+    assert ROOT / "miniapp_worker" in offers.trees
+    assert [tree for tree in offers.trees if not tree.exists() or tree != tree.resolve()] == []
+    assert offers.exposes(ROOT / "runtime_actors" / "store") is None
+    assert offers.exposes(ROOT / "tests") is None
+    assert offers.exposes(tmp_path) is None
+    assert offers.exposes(ROOT) is not None
+    assert os.geteuid() not in offers.uids
+    assert nursery.zygote.wait_ready() is offers
+
+
+def facts_of(nursery: Nursery, *paths: Path, keeps: Keeps | None) -> dict[str, object]:
+    worker = nursery.fork("look_around", keeps=keeps, paths=":".join(map(str, paths)))
+    facts: dict[str, object] = json.loads(nursery.output_of(worker)[-1])
+    return facts
+
+
+def test_a_worker_that_was_ordered_to_keep_nothing_in_particular_has_limits_only(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    (tmp_path / "folder" / "file").mkdir(parents=True)
+
+    facts = facts_of(nursery, tmp_path / "folder", keeps=None)
+
+    assert facts["listed"] == {str(tmp_path / "folder"): "file"}
+    assert (facts["planned"], facts["landlock_abi"], facts["filters"]) == (False, 0, 0)
+    assert facts["uid"] == os.geteuid()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing confines a worker elsewhere")
+def test_a_worker_keeps_the_uid_and_the_folder_of_its_order_and_no_other_folder(nursery: Nursery) -> None:
+    offers = nursery.zygote.wait_ready()
+    uid = offers.uids[-1] if offers.uids else None
+    with short_folder() as folder, socket.socket(socket.AF_UNIX) as door:
+        folder.chmod(0o755)
+        mine, other = folder / "mine", folder / "other"
+        for app in (mine, other):
+            app.mkdir(mode=0o755)
+            (app / "app.py").touch(0o644)
+        door.bind(str(folder / "door"))
+        if uid is not None:
+            os.chown(folder / "door", uid, -1)
+
+        facts = facts_of(nursery, mine, other, keeps=Keeps(mine, folder / "door", uid))
+
+    listed = facts["listed"]
+    assert isinstance(listed, dict)
+    assert listed[str(mine)] == "app.py"
+    assert listed[str(other)] in {"EACCES", "ENOENT"}
+    assert facts["uid"] == (os.geteuid() if uid is None else uid)
+    assert facts["planned"] is True
