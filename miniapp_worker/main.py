@@ -107,6 +107,9 @@ def _explain(ended: SessionEnded) -> ExitCode:
 async def _live(session: Session, spec: Spec, confinement: Confinement) -> ExitCode:
     await session.open()
     await session.report(*confinement.seal(), sealed=confinement.is_sealed)
+    if session.stopping.is_set():
+        session.say_bye("stopped")
+        return ExitCode.DONE
     try:
         main = load_main(spec.app_folder, spec.app_scope)
     except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included

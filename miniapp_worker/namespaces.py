@@ -52,7 +52,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class NamespaceError(OSError):
-    """A step failed that worked when the zygote tried it. The process is neither in nor out: it must end."""
+    """A step failed. A process that is neither in nor out must end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +93,17 @@ def find_way(readable: Readable) -> Way | None:
 def enter(way: Way, readable: Readable, socket_path: Path | None) -> frozenset[str]:
     """Enter namespaces of one's own; their names in /proc/self/ns are returned, each seen to have changed.
 
-    With a root of its own only `readable` is in it, read-only, and the unix socket at `socket_path`. Empty when the
-    kernel has no room for more namespaces; nothing has changed then. Needs a process with one thread. Every
-    capability within a new user namespace is held afterwards: drop them.
+    With a root of its own only `readable` is in it, read-only, and the unix socket at `socket_path`. Needs a process
+    with one thread. Every capability within a new user namespace is held afterwards: drop them.
 
     Raises:
-        NamespaceError: it stopped half way.
+        NamespaceError: not allowed, no room for more namespaces, or it stopped half way.
     """
     before = _own_namespaces()
     uid, gid = os.geteuid(), os.getegid()
     flags = _ALWAYS | (_CLONE_NEWUSER if way.by_user else 0) | (_CLONE_NEWNS if way.with_root else 0)
     if _libc.unshare(ctypes.c_int(flags)) != 0:
-        return frozenset()
+        raise NamespaceError(ctypes.get_errno(), "namespaces: the kernel gives none")
     try:
         if way.by_user:
             _map_ids(uid, gid)

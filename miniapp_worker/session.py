@@ -59,7 +59,7 @@ class Session:
         self._context: wire.MiniAppContextModel | None = None
         self._welcomed = asyncio.Event()
         self._report: wire.Confined | None = None
-        self._may_go = asyncio.Event()
+        self._waits_no_more = asyncio.Event()
         self._is_sealed = False
         self._give_up: asyncio.TimerHandle | None = None
 
@@ -100,16 +100,16 @@ class Session:
         await self._welcomed.wait()
 
     async def report(self, applied: Applied, canaries: Mapping[str, bool], *, sealed: bool) -> None:
-        """Say what this process gave up, and wait until the runtime lets it import the app."""
+        """Say what this process gave up, and wait until the runtime lets it import the app, or wants it to stop."""
         self._is_sealed = sealed
         self._report = wire.Confined(
             namespaces=tuple(sorted(applied.namespaces)), landlock_abi=applied.landlock_abi, canaries=dict(canaries)
         )
         self._say_report()
-        await self._may_go.wait()
+        await self._waits_no_more.wait()
 
     def _say_report(self) -> None:
-        if self._report is not None and not self._may_go.is_set():
+        if self._report is not None and not self._waits_no_more.is_set():
             self._say("lineup.v1.session.confined", self._report)
 
     def say_ready(self) -> None:
@@ -203,7 +203,7 @@ class Session:
 
     def _on_go(self, said: envelope.Envelope) -> None:
         wire.Go.model_validate(said.body)
-        self._may_go.set()
+        self._waits_no_more.set()
 
     def _on_refused(self, said: envelope.Envelope) -> None:
         refused = wire.SessionRefused.model_validate(said.body)
@@ -230,6 +230,7 @@ class Session:
     def _on_stop(self, said: envelope.Envelope) -> None:
         self.grace_s = wire.Stop.model_validate(said.body).grace_ms / 1000
         self.stopping.set()
+        self._waits_no_more.set()
 
     def _on_context(self, said: envelope.Envelope) -> None:
         changed = wire.ContextChanged.model_validate(said.body)

@@ -18,12 +18,16 @@ def prepare(state: Path) -> None:
     """Make the state folder, for its owner alone.
 
     Raises:
-        PermissionError: it is another user's, who could change what is in it.
+        PermissionError: it is another user's, who could change what is in it; or open to others, and nothing of ours.
 
     """
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if state.stat().st_uid != os.geteuid():
+    found = state.stat()
+    if found.st_uid != os.geteuid():
         raise PermissionError(errno.EACCES, "the state folder belongs to another user", str(state))
+    if found.st_mode & 0o077 and not (state / "run").exists() and any(state.iterdir()):
+        detail = "the folder holds other things, and others may enter it: name another with --state, or chmod 700 it"
+        raise PermissionError(errno.EACCES, detail, str(state))
     state.chmod(0o700)
     for folder in (state / "run", state / "run" / "w"):
         folder.mkdir(mode=0o700, exist_ok=True)

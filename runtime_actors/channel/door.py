@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from runtime_actors.actor import Beat
 from runtime_actors.channel.events import SocketEvent
+from runtime_actors.channel.window import Window
 from runtime_actors.mailbox import Mailbox
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 MAX_PATH_BYTES: Final = 103 if sys.platform == "darwin" else 107
 """sun_path less its NUL (unix(7), unix(4))."""
 
-_LISTEN_BACKLOG: Final = 128
+_LISTEN_BACKLOG: Final = 256
+"""Connections that wait to be accepted. Beyond it connect() fails, for whoever did not cause that as well."""
 _OPEN_TO_OTHERS: Final = 0o066 if sys.platform == "linux" else 0o077
 """Linux asks the socket's own mode too, so its folder may be passed through; elsewhere the folder is all there is."""
 
@@ -51,11 +54,31 @@ class SocketLimits:
 
     backlog: int = 8192
     """Messages that wait for a door's reader before its peers are no longer read."""
+    frames_ahead: int = 16
+    """Frames of one process that wait for a door's reader before its peers are no longer read."""
+    bytes_ahead: int = 32 * 1024
+    """Bytes, likewise. One larger frame waits alone."""
+    all_bytes_ahead: int = 8 * 1024 * 1024
+    """Bytes of all peers that wait for readers before nobody is read."""
+    unfinished_bytes: int = 8 * 1024 * 1024
+    """Kept of frames that have not come whole, of all peers; for more the one that began first is closed."""
+    commands: int = 64
+    """ZMTP commands of one peer in a second."""
+    unread_bytes: int = 512 * 1024
+    """Bytes that wait for one peer before it is no longer read: it may take its answers first."""
     write_bytes: int = 8 * 1024 * 1024
     """Bytes that wait for one peer before it is closed as `slow_consumer`."""
+    all_write_bytes: int = 16 * 1024 * 1024
+    """Bytes that wait for all peers; for more the one that has been behind the longest is closed as `slow_consumer`."""
     handshake_s: float = 3.0
     handshakes: int = 128
-    """Unfinished ones, of all doors; for one more the oldest is given up."""
+    """Unfinished ones, of all doors; for one more the oldest of the process that has most is given up."""
+    connects: int = 100
+    """Of one process, to all doors, a second ..."""
+    connects_at_once: int = 256
+    """... and at first, or after a while. What comes on top is closed at once."""
+    accepts: int = 2000
+    """Of all processes, to one door, a second. What comes on top waits."""
     spare_descriptors: int = 64
     """Descriptors that connections leave to the rest of the process."""
 
@@ -67,11 +90,13 @@ class Door:
     name: str
     """Stands in every event."""
     path: Path
-    mailbox: Mailbox[SocketEvent]
+    mailbox: Mailbox[SocketEvent | Beat]
+    """Its reader answers beats when it comes to them, as every actor does."""
     backlog: Callable[[], int]
     """How many messages wait for whoever reads `mailbox`. Asked before each frame is told: it must be cheap."""
     max_peers: int
-    """Unfinished handshakes included; what comes on top is closed at once."""
+    """Unfinished handshakes included. What comes on top is closed at once, or, if its process has fewer, the oldest of
+    the process that has most."""
     only_pid: int | None = None
     """Close every peer of another process at once."""
 
@@ -83,6 +108,8 @@ class OpenDoor:
     door: Door
     sock: socket.socket
     peers: dict[int, Peer] = field(default_factory=dict)
+    windows: dict[int, Window] = field(default_factory=dict)
+    """By process: what of it waits for the reader."""
     paused: bool = False
     """Its peers are not read, because its reader has too much to do."""
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
+import time
 from enum import Enum
 from typing import Final
 
 from runtime_actors.channel.door import OpenDoor
 from runtime_actors.channel.events import CloseReason
+from runtime_actors.channel.window import Window
 from runtime_actors.channel.zmtp import Connection
 
-_READ_BYTES: Final = 65_536
+_READ_BYTES: Final = 16_384
+"""At a time; what a peer that is not read further has left of it is kept."""
 
 
 class Read(Enum):
@@ -25,8 +28,11 @@ class Peer:
     """One connection. Only the socket thread touches it."""
 
     __slots__ = (
+        "_commands",
         "_head",
         "_queue",
+        "_second",
+        "behind_since",
         "broken",
         "closing",
         "connection",
@@ -38,15 +44,16 @@ class Peer:
         "pid",
         "sock",
         "uid",
+        "unfinished",
         "watched",
+        "window",
     )
 
-    def __init__(self, number: int, sock: socket.socket, door: OpenDoor, pid: int, uid: int) -> None:
+    def __init__(self, number: int, sock: socket.socket, door: OpenDoor, who: tuple[int, int], window: Window) -> None:
         self.number = number
         self.sock = sock
         self.door = door
-        self.pid = pid
-        self.uid = uid
+        self.pid, self.uid = who
         self.connection = Connection()
         self.opened = False
         self.broken = False
@@ -55,14 +62,23 @@ class Peer:
         """It is to be closed once `pending` is 0, and not read any more."""
         self.deadline = 0.0
         """Monotonic: until then the handshake is complete or, when `closing`, all is written."""
+        self.window = window
+        self.unfinished = 0
+        """Bytes kept of a frame that has not come whole."""
         self.watched = 0
         """The events that the selector watches its socket for."""
         self.pending = 0
-        """Bytes that wait to be written."""
+        """Bytes that wait to be written ..."""
+        self.behind_since = 0.0
+        """... and since when there are any; monotonic, in seconds."""
         self._head = memoryview(b"")
         self._queue: list[bytes] = []
+        self._second = 0.0
+        self._commands = 0
 
     def put(self, data: bytes) -> None:
+        if not self.pending:
+            self.behind_since = time.monotonic()
         self._queue.append(data)
         self.pending += len(data)
 
@@ -90,7 +106,7 @@ class Peer:
         self.pending = 0
 
     def read(self) -> Read:
-        """Hand what the socket has, up to 64 KiB, to the connection, which must have nothing whole left."""
+        """Hand what the socket has, up to 16 KiB, to the connection, which must have nothing whole left."""
         try:
             data = self.sock.recv(_READ_BYTES)
         except BlockingIOError:
@@ -101,3 +117,10 @@ class Peer:
             return Read.END
         self.connection.receive_data(data)
         return Read.DATA
+
+    def may_command(self, now: float, a_second: int) -> bool:
+        """Count a ZMTP command; whether there were not too many lately. `now` is monotonic, in seconds."""
+        if now - self._second >= 1:
+            self._second, self._commands = now, 0
+        self._commands += 1
+        return self._commands <= a_second

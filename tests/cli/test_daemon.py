@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from runtime_actors.cli import main
+from tests.e2e.daemon import ACCEPTED
 
 WAIT_S = 15.0
 pytestmark = pytest.mark.xdist_group("cli-daemon")
@@ -73,7 +74,7 @@ def _processes_of(folder: str) -> list[psutil.Process]:
 def lineup() -> Iterator[Lineup]:
     with tempfile.TemporaryDirectory(prefix="lu-") as folder:
         command = Lineup(Path(folder))
-        started = command.spawn("start", "--durability", "process")
+        started = command.spawn("start", "--durability", "process", *ACCEPTED)
         try:
             assert started.returncode == 0, started.stderr
             assert started.stdout == f"ready {folder}/run/agent.sock\n"
@@ -264,7 +265,7 @@ def test_a_backup_is_restored_only_when_the_daemon_is_stopped(lineup: Lineup, tm
     with tempfile.TemporaryDirectory(prefix="lu-") as folder:
         other = Lineup(Path(folder))
         restored = other("restore", str(copy))
-        started = other.spawn("start")
+        started = other.spawn("start", *ACCEPTED)
         try:
             assert restored.returncode == 0, restored.stderr
             assert started.returncode == 0, started.stderr

@@ -13,6 +13,7 @@ from runtime_actors import boot
 from runtime_actors.cli import main
 from runtime_actors.cli.runs import arguments_of, config_of, run
 from runtime_actors.config import Failpoint, RuntimeConfig
+from runtime_actors.contract.manifest import Limits
 from runtime_actors.rules.restart import RestartPolicy
 
 
@@ -36,6 +37,7 @@ def test_every_option_of_run_reaches_the_daemon(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(boot, "run", keep)
     typed = (
         f"run --state /s --apps {tmp_path} --min-isolation partial --durability process --listen tcp://127.0.0.1:4000"
+        " --landlock-abi 1 --max-memory 64 --max-cpu 5 --max-files 40 --max-threads 2"
         " --log-format json --restart-intensity 9 --restart-period 20 --restart-backoff 0.5"
         " --failpoint admit:before:kill-daemon --failpoint complete:outcome:drop@3"
         " --ping 2 --sweep 1 --cancel-grace 3 --stop-grace 4"
@@ -49,6 +51,8 @@ def test_every_option_of_run_reaches_the_daemon(tmp_path: Path, monkeypatch: pyt
             state=Path("/s"),
             apps=(tmp_path,),
             min_isolation="partial",
+            landlock_abi=1,
+            app_limits=Limits(memory_mb=64, cpu_s=5, files=40, threads=2),
             durability="process",
             listen="tcp://127.0.0.1:4000",
             log_format="json",
@@ -70,6 +74,14 @@ seconds = st.floats(0, 86_400)
         RuntimeConfig,
         state=st.just(Path("/s")),
         min_isolation=st.sampled_from(["strong", "sealed", "partial", "process"]),
+        landlock_abi=st.none() | st.integers(0, 64),
+        app_limits=st.builds(
+            Limits,
+            memory_mb=st.integers(32, 4096),
+            cpu_s=st.integers(1, 86_400),
+            files=st.integers(32, 1024),
+            threads=st.integers(1, 256),
+        ),
         durability=st.sampled_from(["power", "process"]),
         listen=st.none() | st.integers(1, 65_535).map(lambda port: f"tcp://127.0.0.1:{port}"),
         log_format=st.sampled_from(["text", "json"]),
@@ -105,6 +117,14 @@ def test_the_watcher_starts_the_daemon_with_exactly_the_configuration_that_start
         "run --listen tcp://127.0.0.1:99999",
         "run --listen ipc:///x",
         "run --min-isolation none",
+        "run --landlock-abi -1",
+        "run --max-memory 31",
+        "run --max-memory 4097",
+        "run --max-cpu 0",
+        "run --max-files none",
+        "run --max-threads 257",
+        "run --landlock-abi 65",
+        "run --landlock-abi newest",
         "run --durability maybe",
         "run --failpoint admit",
         "run --failpoint admit:during:drop",

@@ -16,6 +16,7 @@ from typing import Any, Final, Self, TypeVar
 
 import psutil
 
+from miniapp_worker import landlock, seccomp
 from runtime_actors.client import ClientError, DoorClient, door_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -23,6 +24,10 @@ APPS: Final = ROOT / "tests" / "apps"
 READY_S: Final = 30.0
 QUICK: Final = ("--sweep=0.3", "--cancel-grace=0.5", "--stop-grace=0.5", "--restart-backoff=0.05")
 """What is due is looked for often, so that a lost outcome costs a test little time."""
+CAN_SEAL: Final = sys.platform == "linux" and landlock.kernel_abi() > 0 and seccomp.is_available()
+"""Whether the default minimum of isolation can be had on this machine."""
+ACCEPTED: Final = () if CAN_SEAL else ("--min-isolation=process",)
+"""What a daemon of a test must be told to run here at all. A test that is about isolation says something else."""
 
 T = TypeVar("T")
 
@@ -84,9 +89,10 @@ class Daemon:
     def launch(self, *more: str) -> None:
         """Start without waiting."""
         self.starts += 1
-        command = [sys.executable, "-m", "runtime_actors", "run", f"--state={self.state}", *self.options, *more]
+        command = [sys.executable, "-m", "runtime_actors", "run", f"--state={self.state}", *ACCEPTED]
+        command += [*self.options, *more]
         command += [f"--apps={folder}" for folder in self.apps]
-        self.state.mkdir(exist_ok=True)
+        self.state.mkdir(mode=0o700, exist_ok=True)
         with self.log.open("ab") as errors, (self.state / "out").open("wb") as out:
             self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
 

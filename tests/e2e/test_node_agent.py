@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.daemon import ACCEPTED
+
 pytestmark = [pytest.mark.xdist_group("node-agent"), pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +63,7 @@ class Daemon:
 
     def start(self) -> None:
         options = ["--state", str(self.state), "--apps", str(PROBE)]
-        command = [sys.executable, "-m", "runtime_actors", "run", *options]
+        command = [sys.executable, "-m", "runtime_actors", "run", *ACCEPTED, *options]
         self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         said = self.process.stdout.readline()

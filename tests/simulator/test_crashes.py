@@ -14,6 +14,7 @@ import pytest
 
 from runtime_actors.client import AgentSession, Refused, door_of, read_token
 from runtime_actors.simulator import Player, SimulatedAgent, read_scenario
+from tests.e2e.daemon import ACCEPTED
 
 pytestmark = pytest.mark.xdist_group("simulator-daemon")
 
@@ -27,7 +28,7 @@ def lineup(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def state() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="lu-") as folder:
-        started = lineup("start", "--state", folder, "--durability", "process")
+        started = lineup("start", "--state", folder, "--durability", "process", *ACCEPTED)
         try:
             assert started.returncode == 0, started.stderr
             yield Path(folder)

@@ -43,7 +43,8 @@ def test_workers_may_pass_to_their_sockets_and_neither_list_nor_read_anything() 
         for name in ("logs", "tokens"):
             (state / name).mkdir()
             (state / name).chmod(0o755)
-            (state / name / "inner").touch(0o644)
+            (state / name / "inner").touch()
+            (state / name / "inner").chmod(0o644)
         door.bind(str(state / "run" / "w" / "1"))
         (state / "run" / "w" / "1").chmod(0o600)
 
@@ -132,3 +133,17 @@ def test_a_stranger_reaches_a_socket_that_is_its_own_and_reads_nothing_else() ->
 
         assert tried_by(stranger, path, state) == ["done", "EACCES", "EACCES", "EACCES"]
         assert tried_by(stranger + 1, path, state) == ["EACCES"] * 4
+
+
+def test_a_folder_of_other_things_is_left_as_it_is_unless_it_is_closed_to_others(tmp_path: Path) -> None:
+    folder = tmp_path / "library"
+    folder.mkdir(mode=0o755)
+    (folder / "other").touch()
+
+    with pytest.raises(PermissionError, match="--state"):
+        state_folder.prepare(folder)
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+    folder.chmod(0o700)
+    state_folder.prepare(folder)
+    assert (folder / "run" / "w").is_dir()

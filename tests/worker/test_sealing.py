@@ -208,3 +208,16 @@ def test_a_worker_that_cannot_be_sealed_ends_and_says_nothing_of_it(runtime: Run
 
     assert [error.errno for error in refused] == [errno.EINVAL]
     assert not mark.exists()
+
+
+def test_a_worker_that_is_to_stop_before_the_go_ends_by_itself_without_its_app(runtime: RuntimeEnd, app: App) -> None:
+    mark = app(LEAVES_A_MARK) / "imported"
+    with Worker(spec_of(runtime, mark.parent)) as worker:
+        welcomed(runtime)
+        runtime.hear("session.confined")
+
+        runtime.say("session.stop", reason="closed", grace_ms=1000)
+
+        assert runtime.hear("session.bye").body == {"reason": "stopped"}
+        assert worker.wait_exit_code() == ExitCode.DONE
+    assert not mark.exists()
