@@ -169,9 +169,7 @@ def test_a_worker_whose_connection_broke_before_it_said_so_is_measured_on_the_ne
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-def test_said_by_a_running_app_it_changes_no_level_and_is_not_answered_with_a_go(
-    rig: Rig, worker: Worker, *, resumed: bool
-) -> None:
+def test_said_by_a_running_app_it_is_refused_and_changes_no_level(rig: Rig, worker: Worker, *, resumed: bool) -> None:
     rig.verdict = PARTIAL
     worker.confined()
     worker.say("session.ready")
@@ -184,7 +182,7 @@ def test_said_by_a_running_app_it_changes_no_level_and_is_not_answered_with_a_go
 
     worker.confined()
 
-    assert "session.go" not in worker.hear_types()
+    assert refused(worker.hear()) == [("rejected", "message_invalid")]
     assert level(rig) == "partial"
     assert len(rig.measured) == 1
     assert rig.sockets.doors_closed == []

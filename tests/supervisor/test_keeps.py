@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from runtime_actors.contract.manifest import MOST_LIMITS, Limits
 from runtime_actors.supervisor import keeps
-from runtime_actors.supervisor.keeps import Place, can_read, limits_of
+from runtime_actors.supervisor.keeps import Place, can_read, limits_of, sharing_a_uid
 from runtime_actors.supervisor.zygote import Keeps, Offers, WorkerLimits
 from tests.e2e.daemon import short_folder
 
@@ -95,6 +96,13 @@ def test_within_a_bound_each_limit_is_the_lower_of_two(asked: Limits, most: Limi
     assert asked.within(MOST_LIMITS) == asked
 
 
+@given(asked_for)
+def test_a_worker_that_shares_the_daemons_uid_may_open_fewer_files_and_is_bounded_no_other_way(asked: Limits) -> None:
+    alone = limits_of(asked)
+
+    assert sharing_a_uid(alone) == replace(alone, open_files=min(asked.files, 128))
+
+
 # --- a uid ---
 
 
@@ -163,6 +171,17 @@ def test_a_closed_folder_above_the_app_matters_only_to_a_worker_without_a_root_o
 def test_a_socket_that_is_gone_is_an_error_of_its_own_kind(folder: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Place(Offers(uids=range(70_000, 70_001))).keeps(folder, folder / "no-socket", ())
+
+
+@as_root
+def test_an_app_is_looked_through_once(folder: Path, socket_path: Path) -> None:
+    place = Place(Offers(uids=range(70_000, 70_001)))
+    assert place.keeps(folder, socket_path, ()).uid == 70_000
+
+    (folder / "app.py").chmod(0o600)
+
+    assert place.keeps(folder, socket_path, ()).uid == 70_000
+    assert Place(place.offers).keeps(folder, socket_path, ()).uid is None
 
 
 # --- what a stranger can read ---

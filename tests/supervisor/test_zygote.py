@@ -250,6 +250,17 @@ def test_what_a_zygote_says_first_is_read_as_it_is_meant() -> None:
     assert Offers.read(said) == Offers(range(70_000, 70_003), True, (Path("/usr/lib"), Path("/etc/localtime")))  # noqa: FBT003
 
 
+def test_where_many_uids_are_offered_each_daemon_begins_somewhere_in_the_lower_half_of_them() -> None:
+    """Two daemons of one machine then rarely count for each other's limits."""
+    said = {"uids": [70_000, 65_536], "own_root": False, "trees": []}
+
+    offered = [Offers.read(said).uids for _ in range(20)]
+
+    assert {uids.stop for uids in offered} == {70_000 + 65_536}
+    assert all(70_000 <= uids.start < 70_000 + 65_536 // 2 for uids in offered)
+    assert len({uids.start for uids in offered}) > 1
+
+
 def test_where_nothing_confines_a_zygote_offers_nothing() -> None:
     assert Offers.read({"uids": None, "own_root": False, "trees": []}) == Offers()
 
@@ -321,8 +332,10 @@ def test_a_worker_keeps_the_uid_and_the_folder_of_its_order_and_no_other_folder(
         folder.chmod(0o755)
         mine, other = folder / "mine", folder / "other"
         for app in (mine, other):
-            app.mkdir(mode=0o755)
-            (app / "app.py").touch(0o644)
+            app.mkdir()
+            (app / "app.py").touch()
+            (app / "app.py").chmod(0o644)
+            app.chmod(0o755)
         door.bind(str(folder / "door"))
         if uid is not None:
             os.chown(folder / "door", uid, -1)
