@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import queue
 import signal
@@ -18,6 +20,7 @@ from typing import Protocol
 import pytest
 import zmq
 
+from runtime_actors.actor import Beat
 from runtime_actors.channel.door import Door, FolderNotPrivate, PathTooLong, SocketLimits
 from runtime_actors.channel.events import (
     CloseReason,
@@ -27,6 +30,7 @@ from runtime_actors.channel.events import (
     PeerOversized,
     SocketEvent,
 )
+from runtime_actors.channel.seldom import Seldom
 from runtime_actors.channel.socket import SocketThread
 
 ROOT = Path(__file__).parents[2]
@@ -37,16 +41,18 @@ HANDSHAKE = GREETING + bytes([4, len(READY)]) + READY
 
 
 class Inbox:
-    """A mailbox whose reader is the test."""
+    """A mailbox whose reader is the test. It answers marks as an actor does: when it comes to them."""
 
     def __init__(self) -> None:
-        self._events: queue.SimpleQueue[SocketEvent] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[SocketEvent | Beat] = queue.SimpleQueue()
 
-    def tell(self, message: SocketEvent) -> None:
+    def tell(self, message: SocketEvent | Beat) -> None:
         self._events.put(message)
 
     def next(self) -> SocketEvent:
-        return self._events.get(timeout=WAIT_S)
+        while isinstance(event := self._events.get(timeout=WAIT_S), Beat):
+            event.answer("test")
+        return event
 
     def opened(self) -> PeerOpened:
         event = self.next()
@@ -60,6 +66,14 @@ class Inbox:
 
     def waiting(self) -> int:
         return self._events.qsize()
+
+
+class Swift:
+    """A mailbox whose reader is done with everything at once."""
+
+    def tell(self, message: SocketEvent | Beat) -> None:
+        if isinstance(message, Beat):
+            message.answer("test")
 
 
 class Crash:
@@ -404,7 +418,7 @@ def test_a_stopped_thread_leaves_no_socket_behind_and_takes_orders_silently(
 
 def test_a_failure_of_the_thread_is_reported_to_whoever_can_end_the_process(path: Path, dial: Dial) -> None:
     class Broken:
-        def tell(self, message: SocketEvent) -> None:
+        def tell(self, message: SocketEvent | Beat) -> None:
             raise RuntimeError(f"planted at {type(message).__name__}")
 
     crash = Crash()
@@ -577,18 +591,18 @@ def test_a_peer_that_never_reads_is_closed_as_a_slow_consumer(
     assert inbox.next() == PeerClosed("agent", peer, CloseReason.SLOW_CONSUMER)
 
 
-def test_pings_of_a_peer_that_never_reads_cost_no_more_than_the_limit(
-    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial
+@pytest.mark.parametrize("command", [b"\x04\x09\x04PING\x00\x0aab", b"\x04\x05\x04PONG"], ids=["PING", "PONG"])
+def test_more_commands_than_anybody_needs_end_the_connection(
+    sockets: SocketThread, inbox: Inbox, path: Path, dial: Dial, command: bytes
 ) -> None:
-    sockets = start_thread(SocketLimits(write_bytes=100_000))
     sockets.listen(a_door(path, inbox))
     raw = dial(path, HANDSHAKE)
     peer = inbox.opened().peer
 
     with pytest.raises((BrokenPipeError, ConnectionResetError)):
-        raw.sendall(b"\x04\x09\x04PING\x00\x0aab" * 1_000_000)
+        raw.sendall(command * 1_000_000)
 
-    assert inbox.next() == PeerClosed("agent", peer, CloseReason.SLOW_CONSUMER)
+    assert inbox.next() == PeerClosed("agent", peer, CloseReason.PROTOCOL_ERROR)
 
 
 def test_too_many_peers_and_strangers_are_closed_at_once(
@@ -606,9 +620,9 @@ def test_too_many_peers_and_strangers_are_closed_at_once(
 
 
 def test_a_flooding_peer_does_not_keep_others_waiting(
-    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect, dial: Dial
+    sockets: SocketThread, path: Path, connect: Connect, dial: Dial
 ) -> None:
-    sockets.listen(a_door(path, inbox, name="flood"))
+    sockets.listen(Door("flood", path, Swift(), lambda: 0, 4))
     quiet = Inbox()
     sockets.listen(a_door(path.with_name("t"), quiet, name="quiet"))
     flooder, over = dial(path, HANDSHAKE), threading.Event()
@@ -686,6 +700,209 @@ def test_a_paused_door_is_looked_at_every_few_milliseconds_and_no_oftener(
     assert inbox.message() == b"ok"
 
 
+# Shares.
+
+
+def counted(inbox: Inbox) -> int:
+    """How many frames wait, once no more come."""
+    give_up, seen = time.monotonic() + WAIT_S, -1
+    while (now := inbox.waiting()) != seen or now == 0:
+        assert time.monotonic() < give_up
+        seen = now
+        threading.Event().wait(0.05)
+    return seen
+
+
+def test_a_process_has_a_short_stretch_of_its_readers_mailbox_however_many_connections_it_has(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets = start_thread(SocketLimits(frames_ahead=8))
+    sockets.listen(a_door(path, inbox))
+    peers = [dial(path, HANDSHAKE + b"\x00\x01x" * 500) for _ in range(3)]
+
+    waiting = counted(inbox)
+    heard = [inbox.next() for _ in range(3 + 1500)]
+
+    assert waiting <= 3 + 8 + 2 + len(peers)  # opened, frames, marks, and one each before the window was full
+    assert sum(isinstance(event, PeerMessage) for event in heard) == 1500
+    assert {event.peer for event in heard} == {event.peer for event in heard if isinstance(event, PeerOpened)}
+
+
+def test_a_large_frame_waits_alone(start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial) -> None:
+    sockets = start_thread(SocketLimits(bytes_ahead=32_768))
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, HANDSHAKE)
+    inbox.opened()
+    large = b"\x02" + struct.pack(">Q", 100_000) + bytes(100_000)
+    sending = threading.Thread(target=raw.sendall, args=(large * 20,))
+    sending.start()
+
+    waiting = counted(inbox)
+    received = [inbox.message() for _ in range(20)]
+    sending.join(WAIT_S)
+
+    assert waiting == 2  # the frame and its mark
+    assert received == [bytes(100_000)] * 20
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["unnoticed", "noticed by writing"])
+def test_a_peer_that_dies_while_it_is_not_read_is_read_to_its_end(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial, *, told: bool
+) -> None:
+    sockets = start_thread(SocketLimits(frames_ahead=2))
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, HANDSHAKE + b"\x00\x01x" * 100)
+    peer = inbox.opened().peer
+    counted(inbox)
+
+    raw.close()
+    if told:
+        sockets.send(peer, b"nobody reads this")
+    received = [inbox.message() for _ in range(100)]
+
+    assert received == [b"x"] * 100
+    assert inbox.next() == PeerClosed("agent", peer, CloseReason.PEER_GONE)
+
+
+def test_a_peer_that_does_not_take_its_answers_is_not_read_until_it_does(
+    start_thread: StartThread, path: Path, dial: Dial
+) -> None:
+    """It would be sent more and more."""
+    heard: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    class Answering:
+        def tell(self, message: SocketEvent | Beat) -> None:
+            if isinstance(message, Beat):
+                message.answer("test")
+            elif isinstance(message, PeerMessage):
+                heard.put(1)
+                thread.send(message.peer, bytes(10_000))
+
+    thread = start_thread(SocketLimits(unread_bytes=100_000))
+    thread.listen(Door("agent", path, Answering(), lambda: 0, 4))
+    raw = dial(path, HANDSHAKE + b"\x00\x01x" * 2000)
+    give_up, seen = time.monotonic() + WAIT_S, -1
+    while (now := heard.qsize()) != seen or now == 0:
+        assert time.monotonic() < give_up
+        seen = now
+        threading.Event().wait(0.05)
+
+    left = len(HANDSHAKE) + 2000 * (9 + 10_000)
+    while left:
+        left -= len(raw.recv(65_536))
+
+    assert seen < 200
+    assert heard.qsize() == 2000
+
+
+def test_frames_that_never_come_whole_share_a_limit_and_the_oldest_makes_room(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets = start_thread(SocketLimits(unfinished_bytes=230_000))
+    sockets.listen(a_door(path, inbox))
+    half = b"\x02" + struct.pack(">Q", 100_000) + bytes(60_000)
+
+    made = []
+    for _ in range(4):
+        made.append(dial(path, HANDSHAKE + half))
+        assert inbox.opened()
+    closed = inbox.next()
+    made[3].sendall(bytes(40_000))
+    whole = inbox.next()
+
+    assert isinstance(closed, PeerClosed)
+    assert closed.reason is CloseReason.PROTOCOL_ERROR
+    assert read_to_end(made[0]).endswith(b"ROUTER")
+    assert isinstance(whole, PeerMessage)
+    assert whole.message == bytes(100_000)
+
+
+def test_what_all_peers_leave_unread_shares_a_limit_and_who_is_behind_the_longest_makes_room(
+    start_thread: StartThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets = start_thread(SocketLimits(all_write_bytes=2_000_000))
+    sockets.listen(a_door(path, inbox))
+    peers = []
+    for _ in range(3):
+        dial(path, HANDSHAKE)
+        peers.append(inbox.opened().peer)
+
+    for peer in peers:
+        sockets.send(peer, bytes(900_000))
+    give_up = time.monotonic() + WAIT_S
+    while not inbox.waiting():  # it is borne for a moment
+        assert time.monotonic() < give_up
+        sockets.send(peers[2], b"more")
+        threading.Event().wait(0.05)
+
+    assert inbox.next() == PeerClosed("agent", peers[0], CloseReason.SLOW_CONSUMER)
+
+
+STORM = """
+import socket, sys, time
+made = []
+for _ in range(int(sys.argv[2])):
+    raw = socket.socket(socket.AF_UNIX)
+    raw.connect(sys.argv[1])
+    made.append(raw)
+print("connected", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def a_storm(path: Path, connections: int) -> Iterator[None]:
+    """Connections of another process, which says nothing on them."""
+    command = [sys.executable, "-c", STORM, str(path), str(connections)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as storm:
+        try:
+            assert storm.stdout is not None
+            assert storm.stdout.readline() == "connected\n"
+            yield
+        finally:
+            storm.kill()
+
+
+def test_a_process_that_fills_a_door_makes_room_for_others(
+    sockets: SocketThread, inbox: Inbox, path: Path, connect: Connect
+) -> None:
+    sockets.listen(a_door(path, inbox, max_peers=8))
+
+    with a_storm(path, 20):
+        dealer = connect(path)
+        dealer.send(b"let me in")
+
+        assert inbox.opened().pid == os.getpid()
+        assert inbox.message() == b"let me in"
+
+
+def test_a_process_that_connects_over_and_over_is_shut_out_and_others_are_not(
+    start_thread: StartThread, inbox: Inbox, path: Path, connect: Connect
+) -> None:
+    sockets = start_thread(SocketLimits(connects=1, connects_at_once=4, handshake_s=60))
+    sockets.listen(a_door(path, inbox))
+    before = len(os.listdir("/dev/fd"))  # noqa: PTH208 - names are all that is wanted
+
+    with a_storm(path, 50):
+        dealer = connect(path)
+        dealer.send(b"let me in")
+
+        assert inbox.opened().pid == os.getpid()
+        assert inbox.message() == b"let me in"
+        assert len(os.listdir("/dev/fd")) < before + 20  # noqa: PTH208 - as above
+
+
+def test_log_lines_that_a_peer_causes_are_counted_and_not_written(caplog: pytest.LogCaptureFixture) -> None:
+    seldom = Seldom(logging.getLogger("seldom"))
+
+    with caplog.at_level(logging.INFO, "seldom"):
+        for _ in range(1000):
+            seldom.info("a connection was refused", "agent", pid=1)
+        seldom.info("a connection was refused", "host", pid=1)
+
+    assert len(caplog.records) == 11
+
+
 # Descriptors.
 
 SERVER = """
@@ -722,7 +939,7 @@ def test_running_out_of_descriptors_stops_accepting_and_nothing_else(path: Path,
             early.send(b"before")
             before = early.recv()
 
-            for _ in range(300):
+            for _ in range(900):
                 raw = socket.socket(socket.AF_UNIX)
                 raw.settimeout(0)
                 crowd.append(raw)
@@ -737,7 +954,7 @@ def test_running_out_of_descriptors_stops_accepting_and_nothing_else(path: Path,
             after = late.recv()
 
             assert (before, meanwhile, after) == (b"before", b"meanwhile", b"after")
-            assert 100 < len(crowd) < 300
+            assert 100 < len(crowd) < 900
             assert server.poll() is None
         finally:
             server.kill()

@@ -12,6 +12,7 @@ import psutil
 import pytest
 import zmq
 
+from runtime_actors.actor import Beat
 from runtime_actors.channel.door import Door
 from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, SocketEvent
 from runtime_actors.channel.socket import SocketThread
@@ -34,7 +35,10 @@ class EchoDoor:
         self.sockets.start()
         self.sockets.listen(Door("agent", self.path, self, lambda: 0, 300))
 
-    def tell(self, message: SocketEvent) -> None:
+    def tell(self, message: SocketEvent | Beat) -> None:
+        if isinstance(message, Beat):
+            message.answer("door")
+            return
         self.seen.put(message)
         if isinstance(message, PeerMessage) and b"agent.relay" not in message.message:
             self.sockets.send(message.peer, message.message)
