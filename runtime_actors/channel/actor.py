@@ -17,7 +17,17 @@ from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, P
 from runtime_actors.channel.inboxes import Inboxes
 from runtime_actors.channel.intake import REQUESTS
 from runtime_actors.channel.requests import Requests
-from runtime_actors.channel.session import LOST_AFTER_BEATS, MAX_INVALID, RESET_AFTER_BEATS, Phase, Session, Verdict
+from runtime_actors.channel.session import (
+    LARGE_BYTES,
+    LOST_AFTER_BEATS,
+    MAX_IDLE_FRAMES,
+    MAX_INVALID,
+    NOT_READ,
+    RESET_AFTER_BEATS,
+    Phase,
+    Session,
+    Verdict,
+)
 from runtime_actors.channel.sessions import Sessions
 from runtime_actors.commands import agents, instances
 from runtime_actors.commands.follow_ups import Deliver, Settled, TellCallChanged, TellContext
@@ -76,7 +86,7 @@ class ChannelActor(RuntimeActor):
         self._sessions = Sessions(sockets, clock)
         self._say = self._sessions.say
         self._inboxes = Inboxes(store, self._sessions, me)
-        self._requests = Requests(store, self._sessions, router, me, self._condemn)
+        self._requests = Requests(store, self._sessions, router, me, condemn=self._condemn, idle=self._idle)
 
     def on_start(self) -> None:
         """Begin to beat and to sweep."""
@@ -207,6 +217,8 @@ class ChannelActor(RuntimeActor):
         session = self._sessions.remove(attempt_id)
         if session is None:
             return
+        if session.condemned not in NOT_READ:
+            self._requests.hand_on(session, last=True)
         self._sockets.close_door(session.door, keep_peers=False)
         if session.peer is not None:  # the door of a sealed one is closed already
             self._sockets.close(session.peer)
@@ -214,34 +226,44 @@ class ChannelActor(RuntimeActor):
         self._router.tell(m.SessionOver(attempt_id, tuple(sorted(set(session.calls.values())))))
 
     def _condemn(self, session: Session, reason: str) -> None:
-        if session.phase is not Phase.ENDING:
+        # One that is only told to stop, or said goodbye, can be condemned as well.
+        if session.condemned is None:
+            session.condemned = reason
             session.enter(Phase.ENDING, time.monotonic())
             self._supervisor.tell(m.Condemn(session.attempt_id, reason))
+            if reason in NOT_READ and session.peer is not None:
+                self._sockets.close(session.peer)
+
+    def _idle(self, session: Session) -> None:
+        """It said something that has no effect; too much of it ends the attempt."""
+        session.idle += 1
+        if session.idle >= MAX_IDLE_FRAMES:
+            self._condemn(session, "protocol_error")
 
     # --- what a worker says ---
 
     def _on_frame(self, peer: int, frame: bytes) -> None:
         session = self._sessions.of_peer.get(peer)
-        if session is None:
+        if session is None or session.condemned in NOT_READ:
             return
         try:
             said = envelope.decode(frame)
         except codec.IntakeError as error:
-            self._invalid(session, error.request_id, error.code, error.detail)
+            self._invalid(session, error.request_id, error.code, error.detail, len(frame))
             return
         if said.type in REQUESTS:
-            self._requests.take(session, said)
+            self._requests.take(session, said, len(frame))
         else:
             self._on_session_word(session, said)
 
     def _on_oversized(self, peer: int, length: int) -> None:
         session = self._sessions.of_peer.get(peer)
-        if session is not None:
-            self._invalid(session, None, RejectionCode.MESSAGE_TOO_LARGE, codec.too_large(length))
+        if session is not None and session.condemned not in NOT_READ:
+            self._invalid(session, None, RejectionCode.MESSAGE_TOO_LARGE, codec.too_large(length), 4 * LARGE_BYTES)
 
-    def _invalid(self, session: Session, request_id: str | None, code: str, detail: str) -> None:
+    def _invalid(self, session: Session, request_id: str | None, code: str, detail: str, size: int = 0) -> None:
         """Answer what could not be read; too much of it ends the attempt."""
-        session.invalid += 1
+        session.invalid += 1 + size // LARGE_BYTES
         event = agents.Event("frame.refused", {"who": session.instance_id, "attempt_id": session.attempt_id}, code)
         self._store.run(agents.note_event, event)
         self._say(session, "lineup.v1.rejected", Rejected(request_id=request_id, code=code, detail=detail))
@@ -254,6 +276,8 @@ class ChannelActor(RuntimeActor):
             match kind:
                 case "pong":
                     wire.Ping.model_validate(said.body)
+                    if session.unanswered == 0:
+                        self._idle(session)
                     session.unanswered = 0
                 case "hello":
                     self._on_hello(session, wire.Hello.model_validate(said.body))
@@ -298,6 +322,7 @@ class ChannelActor(RuntimeActor):
 
     def _welcome(self, session: Session) -> None:
         session.number += 1
+        session.idle = 0
         session.lost_view()
         self._say(
             session,
@@ -427,6 +452,7 @@ class ChannelActor(RuntimeActor):
         if session.unanswered == RESET_AFTER_BEATS and session.phase is Phase.OPEN:
             self._reset(session)
         session.beat += 1
+        session.idle = 0
         session.unanswered += 1
         self._say(session, "lineup.v1.session.ping", wire.Ping(beat=session.beat))
 

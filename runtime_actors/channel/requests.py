@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from runtime_actors.channel import messages as m
 from runtime_actors.channel.intake import read_request
-from runtime_actors.channel.session import MAX_INVALID, Phase, Session
+from runtime_actors.channel.session import LARGE_BYTES, MAX_INVALID, Phase, Session
 from runtime_actors.commands import agents, inbox
 from runtime_actors.commands import calls as call_commands
 from runtime_actors.contract import codec, envelope
@@ -33,7 +33,10 @@ _PAGE_BYTES_LEFT: Final = 4096
 
 
 class Requests:
-    """Belongs to the channel actor, on whose thread it runs. `condemn` ends an attempt that misbehaves."""
+    """Belongs to the channel actor, on whose thread it runs.
+
+    `condemn` ends an attempt that misbehaves, `idle` counts what has no effect.
+    """
 
     def __init__(
         self,
@@ -41,29 +44,40 @@ class Requests:
         sessions: Sessions,
         router: Mailbox[object],
         me: Mailbox[object],
+        *,
         condemn: Callable[[Session, str], None],
+        idle: Callable[[Session], None],
     ) -> None:
         self._store, self._sessions, self._router, self._me = store, sessions, router, me
-        self._condemn = condemn
+        self._condemn, self._idle = condemn, idle
 
-    def take(self, session: Session, said: Envelope) -> None:
-        """Have a request decided, if the worker may make one now."""
+    def take(self, session: Session, said: Envelope, size: int) -> None:
+        """Have a request, from a frame of `size` bytes, decided, if the worker may make one now."""
         # A welcomed worker repeats at once; what it asks is decided behind its attach, for the store keeps the order.
         if not session.proven or session.phase not in {Phase.ATTACHING, Phase.OPEN, Phase.ENDING}:
-            return  # it repeats what has no receipt after the next welcome
+            self._idle(session)  # it repeats what has no receipt after the next welcome
+            return
         try:
             request = read_request(said)
         except ValidationError as error:
-            self._refuse_request(session, said.id, RejectionCode.MESSAGE_INVALID, envelope.describe(error))
+            self._refuse_request(session, said.id, RejectionCode.MESSAGE_INVALID, envelope.describe(error), size)
             return
         taken = session.take_request(said.id, time.monotonic())
         if taken is None:
             self._condemn(session, "credit_exceeded")
         elif taken:
-            self._handle(session, said.id, request)
+            session.held.append((said.id, request, size))
+            self.hand_on(session)
+        else:
+            self._idle(session)
 
-    def _refuse_request(self, session: Session, request_id: str, code: RejectionCode, detail: str) -> None:
-        session.invalid += 1
+    def hand_on(self, session: Session, *, last: bool = False) -> None:
+        """As much as may be in work at once; with `last`, when no more will come, all."""
+        while (found := session.next_request(last=last)) is not None:
+            self._handle(session, *found)
+
+    def _refuse_request(self, session: Session, request_id: str, code: RejectionCode, detail: str, size: int) -> None:
+        session.invalid += 1 + size // LARGE_BYTES
         event = agents.Event("report.refused", {"who": session.instance_id, "attempt_id": session.attempt_id}, code)
         self._store.run(agents.note_event, event)
         receipt = CommandReceipt(request_id=request_id, accepted=False, code=code, detail=detail)
@@ -137,5 +151,6 @@ class Requests:
     def _answer(self, attempt_id: str, request_id: str, kind: str, body: WireModel) -> None:
         session = self._sessions.of_attempt.get(attempt_id)
         if session is not None:
-            session.undecided.pop(request_id, None)
+            session.decided(request_id)
+            self.hand_on(session)
             self._sessions.say(session, kind, body)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from runtime_actors.rules.delivery import WINDOW, Feed
 
@@ -14,7 +15,17 @@ if TYPE_CHECKING:
 RESET_AFTER_BEATS: Final = 3
 LOST_AFTER_BEATS: Final = 6
 MAX_INVALID: Final = 64
-"""Frames that could not be read, after which the attempt is ended."""
+"""Frames that could not be read, after which the attempt is ended; a large one counts as several."""
+LARGE_BYTES: Final = 2 * 1024
+"""One more for each: refusing takes time that belongs to others, and the SDK sends nothing that cannot be read."""
+MAX_WORK_BYTES: Final = 64 * 1024
+"""Of requests of one worker that router and store have at a time, if it is more than one: others come in between."""
+NOT_READ: Final = frozenset({"protocol_error", "credit_exceeded", "session_stale", "attach_denied"})
+"""Condemned for one of these, a worker is not listened to any more: its connection is closed before it is killed."""
+MAX_IDLE_FRAMES: Final = 160
+"""Frames without any effect, likewise, counted anew at each welcome and each beat: answers to beats that were not
+sent, copies of requests that are being decided, requests that cannot be made now. The SDK says none of the first two,
+and of the third no more than its credit."""
 
 
 class Phase(StrEnum):
@@ -74,10 +85,18 @@ class Session:
     """The highest message number ever sent to this process."""
     undecided: dict[str, float] = field(default_factory=dict)
     """Requests without an answer, and since when."""
+    in_work: dict[str, int] = field(default_factory=dict)
+    """Bytes of those that were handed on."""
+    held: deque[tuple[str, Any, int]] = field(default_factory=deque)
+    """Those that were not: (request_id, request, bytes), in their order."""
     beat: int = 0
     unanswered: int = 0
     """Beats since the last pong."""
     invalid: int = 0
+    idle: int = 0
+    """Frames without any effect since the last welcome or beat."""
+    condemned: str | None = None
+    """Why it is being killed."""
     grace_s: float = 0.0
     """It was told to stop within this time."""
     gone: bool = False
@@ -102,11 +121,29 @@ class Session:
         self.undecided[request_id] = now_s
         return True
 
+    def next_request(self, *, last: bool = False) -> tuple[str, Any] | None:
+        """The next to hand on, if there is room for it; with `last` there is."""
+        if not self.held:
+            return None
+        request_id, request, size = self.held[0]
+        if self.in_work and sum(self.in_work.values()) + size > MAX_WORK_BYTES and not last:
+            return None
+        self.held.popleft()
+        self.in_work[request_id] = size
+        return request_id, request
+
+    def decided(self, request_id: str) -> None:
+        """A request is answered."""
+        self.undecided.pop(request_id, None)
+        self.in_work.pop(request_id, None)
+
     def lost_view(self) -> None:
         """A new connection, or a reset: whatever is not settled goes out again."""
         self.feed.restart()
         self.calls.clear()
         self.undecided.clear()
+        self.in_work.clear()
+        self.held.clear()
         self.unanswered = 0
 
     def settle(self, number: int) -> None:

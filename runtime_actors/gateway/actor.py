@@ -6,19 +6,31 @@ import hashlib
 import hmac
 import itertools
 import logging
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
 from runtime_actors.actor import RuntimeActor
 from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, PeerOversized
+from runtime_actors.channel.seldom import Seldom
 from runtime_actors.commands import agents, calls, inbox
 from runtime_actors.commands.follow_ups import InventoryChanged
 from runtime_actors.contract import agent as a
 from runtime_actors.contract import codec, envelope, tools
 from runtime_actors.contract.rejection import Rejected, Rejection, RejectionCode
 from runtime_actors.gateway import messages as m
-from runtime_actors.gateway.peers import BEFORE_ATTACH, NEEDS_CONVERSATION, OLD_FORM, ROLES, Peer
+from runtime_actors.gateway.peers import (
+    BEFORE_ATTACH,
+    LARGE_BYTES,
+    NEEDS_CONVERSATION,
+    OLD_FORM,
+    ROLES,
+    SENSELESS,
+    TOO_EARLY,
+    Misuse,
+    Peer,
+)
 from runtime_actors.outbox import messages as outbox
 from runtime_actors.records.transaction import rfc3339
 from runtime_actors.router import messages as router
@@ -37,7 +49,7 @@ if TYPE_CHECKING:
     from runtime_actors.rules.inventory import Inventory
     from runtime_actors.store.client import Store
 
-logger = logging.getLogger(__name__)
+seldom = Seldom(logging.getLogger(__name__))
 
 _GROWING: Final = frozenset({"lineup.v1.tool.invoke", "lineup.v1.message"})
 
@@ -67,12 +79,13 @@ class GatewayActor(RuntimeActor):
         self._control, self._clock, self._inventory = control, clock, inventory
         self._relay_secret = relay_secret
         self._peers: dict[int, Peer] = {}
+        self._misuse = Misuse()
         self._frames = itertools.count(1)
 
     def rebuild(self) -> None:
         """Nothing is kept that could be wrong: who is connected is what the socket thread said."""
 
-    def receive(self, message: object) -> None:  # noqa: C901 - one line a message
+    def receive(self, message: object) -> None:
         """Handle one message."""
         match message:
             case PeerMessage(_, number, frame):
@@ -81,12 +94,10 @@ class GatewayActor(RuntimeActor):
                 send()
             case PeerOversized(_, number, length):
                 self._on_oversized(number, length)
-            case PeerOpened(door, number):
-                self._peers[number] = Peer(number, door)  # type: ignore[arg-type]  # doors are named after roles
+            case PeerOpened(door, number, pid):
+                self._peers[number] = Peer(number, door, pid)  # type: ignore[arg-type]  # doors are named after roles
             case PeerClosed(_, number):
-                peer = self._peers.pop(number, None)
-                if peer is not None and peer.agent_id is not None:
-                    self._outbox.tell(outbox.Detach(number))
+                self._forget(number)
             case m.IdentityChecked():
                 self._attached(message)
             case InventoryChanged(inventory):
@@ -109,16 +120,17 @@ class GatewayActor(RuntimeActor):
         peer = self._peers.get(number)
         if peer is None:
             return
-        try:
-            said = envelope.decode(frame)
-        except codec.IntakeError as error:
-            self._refuse_frame(peer, error.request_id, RejectionCode(error.code), error.detail)
+        said = self._read(peer, frame)
+        if said is None:
+            self._misused(peer, len(frame))
             return
         model = ROLES[peer.role].get(said.type)
         if model is None:
             self._refuse(peer, said, *_why_not(said.type))
+            self._misused(peer, len(frame))
         elif not peer.attached and peer.role != "control" and said.type not in BEFORE_ATTACH:
             self._refuse(peer, said, RejectionCode.NOT_ATTACHED, "attach first, then repeat")
+            self._misused(peer, len(frame), TOO_EARLY)
         elif said.type in NEEDS_CONVERSATION and said.conversation_id is None:
             self._refuse(peer, said, RejectionCode.MESSAGE_INVALID, "conversation_id: it is needed here")
         elif said.type in _GROWING and self._store_backlog() > self._most_backlog:
@@ -128,13 +140,40 @@ class GatewayActor(RuntimeActor):
                 body = model.model_validate(said.body)
             except ValidationError as error:
                 self._refuse(peer, said, RejectionCode.MESSAGE_INVALID, envelope.describe(error))
+                self._misused(peer, len(frame))
             else:
                 self._handle(peer, said, body)
+                if not peer.attached and peer.role != "control":
+                    self._misused(peer, 0)  # somebody who only pings or tries tokens
+
+    def _read(self, peer: Peer, frame: bytes) -> Envelope | None:
+        """What was said; None if that was refused."""
+        if len(frame) > LARGE_BYTES and not peer.attached and peer.role != "control":
+            self._refuse_frame(peer, None, RejectionCode.NOT_ATTACHED, "attach first, then repeat")
+            return None
+        try:
+            return envelope.decode(frame)
+        except codec.IntakeError as error:
+            self._refuse_frame(peer, error.request_id, RejectionCode(error.code), error.detail)
+            return None
 
     def _on_oversized(self, number: int, length: int) -> None:
         peer = self._peers.get(number)
         if peer is not None:
             self._refuse_frame(peer, None, RejectionCode.MESSAGE_TOO_LARGE, codec.too_large(length))
+            self._misused(peer, 4 * LARGE_BYTES)
+
+    def _misused(self, peer: Peer, size: int, points: int = SENSELESS) -> None:
+        """A peer that goes on like this takes time that belongs to others: its connection ends."""
+        if self._misuse.is_too_much(peer, points * (1 + size // LARGE_BYTES), time.monotonic()):
+            seldom.warning("a peer is closed: it says nothing that anybody needs", peer.role, who=peer.who)
+            self._forget(peer.number)
+            self._sockets.close(peer.number)
+
+    def _forget(self, number: int) -> None:
+        peer = self._peers.pop(number, None)
+        if peer is not None and peer.agent_id is not None:
+            self._outbox.tell(outbox.Detach(number))
 
     def _handle(self, peer: Peer, said: Envelope, body: Any) -> None:  # noqa: ANN401, C901 - one line for each of ROLES
         match body:

@@ -51,7 +51,37 @@ NEEDS_CONVERSATION: Final = frozenset(
 BEFORE_ATTACH: Final = frozenset(
     {"lineup.v1.agent.attach", "lineup.v1.agent.relay", "lineup.v1.host.attach", "lineup.v1.ping"}
 )
+MAX_MISUSE: Final = 1024
+"""Points of one process within `MISUSE_PERIOD_S`; the frame that brings more ends its connection."""
+TOO_EARLY: Final = 1
+"""Points of a frame before the attach: ZeroMQ may send what it had queued."""
+SENSELESS: Final = 16
+"""Points of a frame that could not be read or is not for its door, and of one that needs no attach."""
+MISUSE_PERIOD_S: Final = 10.0
+LARGE_BYTES: Final = 16 * 1024
+"""As many points again for each. An attach is never so large, and before it nothing else is read."""
+_MAX_PROCESSES: Final = 1024
 HOST_LISTINGS: Final = frozenset({"focus", "ps", "apps"})
+
+
+class Misuse:
+    """Who said lately what no client says, by process: connecting again does not help."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, tuple[float, int]] = {}
+
+    def is_too_much(self, peer: Peer, points: int, now_s: float) -> bool:
+        """Count a frame; whether it was one too many. `now_s` is monotonic."""
+        # Behind the relay are clients that have nothing to do with each other.
+        by = -peer.number if peer.proven is not None or not peer.pid else peer.pid
+        since, count = self._counts.get(by, (now_s, 0))
+        if now_s - since > MISUSE_PERIOD_S:
+            since, count = now_s, 0
+        if by not in self._counts and len(self._counts) >= _MAX_PROCESSES:
+            self._counts.clear()
+        count += points
+        self._counts[by] = (since, count)
+        return count > MAX_MISUSE
 
 
 @dataclass(slots=True)
@@ -60,6 +90,7 @@ class Peer:
 
     number: int
     role: Role
+    pid: int = 0
     agent_id: str | None = None
     """Set while attached."""
     proven: str | None = None

@@ -6,10 +6,11 @@ import pytest
 
 from runtime_actors.channel import messages as m
 from runtime_actors.channel.actor import ChannelActor
-from runtime_actors.channel.session import RESET_AFTER_BEATS
+from runtime_actors.channel.session import MAX_INVALID, RESET_AFTER_BEATS
 from runtime_actors.commands import calls, inbox
 from runtime_actors.commands.follow_ups import Deliver, Settled
 from runtime_actors.commands.inbox import read_inbox
+from runtime_actors.contract import tools as wire_tools
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.rules.delivery import WINDOW
 from runtime_actors.store.messages import Run
@@ -459,3 +460,46 @@ def test_a_text_waits_for_a_session_and_is_the_first_page_of_it(rig: Rig, worker
         (1, True),
         (2, False),
     ]
+
+
+def large_progress(call_id: str, step: int) -> wire_tools.ReportProgress:
+    return wire_tools.ReportProgress.model_validate(
+        {"call_id": call_id, "progress": {"data": {"step": step, "text": "x" * 15_000}}}
+    )
+
+
+def steps(rig: Rig) -> list[int]:
+    words = [one.word for one in rig.boxes["router"].of(m.Report)]
+    return [int((one.progress.data or {})["step"]) for one in words if isinstance(one, wire_tools.ReportProgress)]
+
+
+def test_of_large_requests_no_more_are_decided_at_a_time_than_leave_room_for_others(rig: Rig, worker: Worker) -> None:
+    ids = [worker.say("tools.report_progress", large_progress("c1", step)) for step in range(10)]
+
+    assert steps(rig) == [0, 1, 2, 3]
+
+    rig.tell("channel", m.Decided(worker.attempt_id, ids[0], None), m.Decided(worker.attempt_id, ids[1], None))
+    assert steps(rig) == [0, 1, 2, 3, 4, 5]
+
+
+def test_requests_that_wait_are_handed_on_when_their_worker_has_died(rig: Rig, worker: Worker) -> None:
+    for step in range(10):
+        worker.say("tools.report_progress", large_progress("c1", step))
+
+    rig.tell("channel", m.ProcessGone(worker.attempt_id))
+    worker.disconnect()
+
+    assert steps(rig) == list(range(10))
+    assert isinstance(rig.boxes["router"].seen[-1], m.SessionOver)
+
+
+def test_of_a_worker_that_broke_the_protocol_nothing_more_is_handed_on(rig: Rig, worker: Worker) -> None:
+    for step in range(10):
+        worker.say("tools.report_progress", large_progress("c1", step))
+
+    for _ in range(MAX_INVALID):
+        worker.raw(b"\xc1")
+    rig.tell("channel", m.ProcessGone(worker.attempt_id))
+    worker.disconnect()
+
+    assert steps(rig) == [0, 1, 2, 3]
