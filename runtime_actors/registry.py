@@ -85,12 +85,17 @@ def _without(secrets: Iterable[Path], app: RegisteredApp) -> RegisteredApp:
 
 
 def _apps_in(top: Path) -> list[Path]:
-    if (top / MANIFEST).exists():
-        return [top]
-    if not top.is_dir():
+    if _is_app(top) or not top.is_dir():
         return [top]  # read_app says what is wrong
-    found = sorted(one for one in top.iterdir() if one.is_dir() and (one / MANIFEST).exists())
+    found = sorted(one for one in top.iterdir() if one.is_dir() and _is_app(one))
     return found or [top]
+
+
+def _is_app(folder: Path) -> bool:
+    try:
+        return (folder / MANIFEST).exists()
+    except PermissionError:  # somebody else's: none of ours
+        return False
 
 
 def _overflow(apps: list[RegisteredApp]) -> RegisteredApp | None:

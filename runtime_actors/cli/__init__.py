@@ -59,7 +59,14 @@ for _command in _COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Nobody is shown a traceback for what they typed."""
-    os.umask(0o077)  # a backup, an export, a state folder: for nobody else
+    usual = os.umask(0o077)  # a backup, an export, a state folder: for nobody else
+    try:
+        return _run(arguments)
+    finally:
+        os.umask(usual)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         # Not lineup.main(): that ends with 1 by itself when a pipe is closed.
         with lineup.make_context("lineup", list(sys.argv[1:] if arguments is None else arguments)) as context:

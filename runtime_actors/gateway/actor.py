@@ -144,7 +144,7 @@ class GatewayActor(RuntimeActor):
             else:
                 self._handle(peer, said, body)
                 if not peer.attached and peer.role != "control":
-                    self._misused(peer, 0)  # somebody who only pings or tries tokens
+                    self._misused(peer, 0, TOO_EARLY)  # of many agents in one process each attaches
 
     def _read(self, peer: Peer, frame: bytes) -> Envelope | None:
         """What was said; None if that was refused."""
@@ -229,6 +229,7 @@ class GatewayActor(RuntimeActor):
         outcome = checked.outcome
         if isinstance(outcome, Rejection):
             self._reject(peer, checked.request_id, outcome)
+            self._misused(peer, 0)
             return
         peer.agent_id, peer.attached = outcome.name, True
         attached = a.AgentAttached(
