@@ -12,6 +12,8 @@ from typing import Final
 from runtime_actors.errors import DaemonRunning
 
 LOCK: Final = "lock"
+_OURS: Final = ("run", "store.db")
+"""One of these shows that a folder was a state folder before, wherever it was copied from."""
 
 
 def prepare(state: Path) -> None:
@@ -25,7 +27,8 @@ def prepare(state: Path) -> None:
     found = state.stat()
     if found.st_uid != os.geteuid():
         raise PermissionError(errno.EACCES, "the state folder belongs to another user", str(state))
-    if found.st_mode & 0o077 and not (state / "run").exists() and any(state.iterdir()):
+    is_ours = any((state / name).exists() for name in _OURS)
+    if found.st_mode & 0o077 and not is_ours and any(state.iterdir()):
         detail = "the folder holds other things, and others may enter it: name another with --state, or chmod 700 it"
         raise PermissionError(errno.EACCES, detail, str(state))
     state.chmod(0o700)
