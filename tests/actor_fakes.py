@@ -139,9 +139,6 @@ class RecordingSockets:
     def close(self, peer: int) -> None:
         self.closed.append(peer)
 
-    def unlink(self, name: str) -> None:
-        """The path is a secret of nobody here."""
-
     def close_door(self, name: str, *, keep_peers: bool) -> None:
         assert name in self.doors or not keep_peers
         self.doors.pop(name, None)

@@ -97,8 +97,6 @@ class Door:
     max_peers: int
     """Unfinished handshakes included. What comes on top is closed at once, or, if its process has fewer, the oldest of
     the process that has most."""
-    only_pid: int | None = None
-    """Close every peer of another process at once."""
 
 
 @dataclass(slots=True, eq=False)

@@ -18,7 +18,7 @@ MAX_INVALID: Final = 64
 """Frames that could not be read, after which the attempt is ended; a large one counts as several."""
 LARGE_BYTES: Final = 2 * 1024
 """One more for each: refusing takes time that belongs to others, and the SDK sends nothing that cannot be read."""
-MAX_WORK_BYTES: Final = 64 * 1024
+MAX_WORK_BYTES: Final = 16 * 1024
 """Of requests of one worker that router and store have at a time, if it is more than one: others come in between."""
 NOT_READ: Final = frozenset({"protocol_error", "credit_exceeded", "session_stale", "attach_denied"})
 """Condemned for one of these, a worker is not listened to any more: its connection is closed before it is killed."""

@@ -98,13 +98,6 @@ class SocketThread(threading.Thread):
         """Write what is queued for it, for at most 1 s, and close it. From now on it is not read."""
         self._orders.put(functools.partial(self._close_number, peer))
 
-    def unlink(self, name: str) -> None:
-        """Remove the door's path, so that nobody else finds it; it stays open otherwise."""
-        with self._lock:
-            path = self._paths.get(name)
-        if path is not None:
-            path.unlink(missing_ok=True)
-
     def close_door(self, name: str, *, keep_peers: bool) -> None:
         """Remove its path and listen no more; its peers are closed as by `close`, or kept. The name is free again."""
         with self._lock:
@@ -218,7 +211,7 @@ class SocketThread(threading.Thread):
             sock.close()
             return
         wanted = door.door
-        may_come = wanted.only_pid in {None, pid} and (not pid or self._listeners.may_connect(pid))
+        may_come = not pid or self._listeners.may_connect(pid)
         if not may_come or not self._has_room(door, pid):
             seldom.info("a connection was refused", wanted.name, pid=pid)
             sock.close()

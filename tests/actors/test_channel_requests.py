@@ -476,10 +476,10 @@ def steps(rig: Rig) -> list[int]:
 def test_of_large_requests_no_more_are_decided_at_a_time_than_leave_room_for_others(rig: Rig, worker: Worker) -> None:
     ids = [worker.say("tools.report_progress", large_progress("c1", step)) for step in range(10)]
 
-    assert steps(rig) == [0, 1, 2, 3]
+    assert steps(rig) == [0]
 
     rig.tell("channel", m.Decided(worker.attempt_id, ids[0], None), m.Decided(worker.attempt_id, ids[1], None))
-    assert steps(rig) == [0, 1, 2, 3, 4, 5]
+    assert steps(rig) == [0, 1, 2]
 
 
 def test_requests_that_wait_are_handed_on_when_their_worker_has_died(rig: Rig, worker: Worker) -> None:
@@ -502,4 +502,4 @@ def test_of_a_worker_that_broke_the_protocol_nothing_more_is_handed_on(rig: Rig,
     rig.tell("channel", m.ProcessGone(worker.attempt_id))
     worker.disconnect()
 
-    assert steps(rig) == [0, 1, 2, 3]
+    assert steps(rig) == [0]

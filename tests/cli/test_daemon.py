@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -19,7 +18,7 @@ import psutil
 import pytest
 
 from runtime_actors.cli import main
-from tests.e2e.daemon import ACCEPTED
+from tests.e2e.daemon import ACCEPTED, wait_until
 
 WAIT_S = 15.0
 pytestmark = pytest.mark.xdist_group("cli-daemon")
@@ -60,10 +59,7 @@ class Lineup:
         return self.json("status")[0]
 
     def wait(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not holds():
-            assert time.monotonic() < deadline, f"not within {WAIT_S} s"
-            time.sleep(0.05)
+        wait_until("it holds", holds, WAIT_S)
 
 
 def _processes_of(folder: str) -> list[psutil.Process]:

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from runtime_actors.cli.watcher import log_path, watcher_pid
+from tests.e2e.daemon import wait_until
 
 WAIT_S = 10.0
 
@@ -49,10 +49,7 @@ def a_watcher(state: Path, script: str) -> Iterator[tuple[subprocess.Popen[bytes
 
 
 def wait_log(state: Path, text: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while text not in log_path(state).read_text():
-        assert time.monotonic() < deadline, text
-        time.sleep(0.01)
+    wait_until(text, lambda: text in log_path(state).read_text(), WAIT_S)
 
 
 def test_its_process_id_is_known_only_while_it_lives(tmp_path: Path) -> None:
