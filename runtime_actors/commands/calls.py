@@ -158,7 +158,7 @@ def request_cancel(tx: Transaction, wish: CancelWish) -> CallAnswer | Rejection:
     call = calls.find(tx, wish.key)
     if call is None:
         return _not_found(tx, wish.key)
-    if call.cancel_requested and call.status not in FINAL:
+    if call.cancel_requested:  # this may be the same wish again, whose answer was lost
         return CallAnswer(calls.state(call), repeated=True, audit=None)
     moved = advance(call, CallEvent.CANCEL_REQUESTED, at=tx.at)
     if isinstance(moved, Rejection):

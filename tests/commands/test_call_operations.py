@@ -24,6 +24,7 @@ from tests.fakes import (
     attached,
     by,
     process_ended,
+    running,
     some_records,
 )
 
@@ -200,3 +201,16 @@ def test_a_new_attempt_gets_no_second_message_for_a_call_that_has_one() -> None:
     records.run(instances.attach, instances.Attached(outcome.attempt_id, "process", b""))
 
     assert [row.number for row in records.inbox()] == [1]
+
+
+def test_a_wish_whose_answer_was_lost_may_be_repeated_after_the_call_has_ended(records: Records) -> None:
+    call = running(records)
+    records.run(calls.request_cancel, calls.CancelWish(a_key(), None))
+    records.run(calls.finish, a_cancellation(by(call)))
+    before = records.everything()
+
+    answer = records.run(calls.request_cancel, calls.CancelWish(a_key(), None))
+
+    assert isinstance(answer, calls.CallAnswer)
+    assert (answer.call.status, answer.repeated) == ("cancelled", True)
+    assert records.everything() == before
