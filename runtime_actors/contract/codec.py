@@ -133,10 +133,12 @@ def _read(frame: bytes) -> object:
     """Let msgpack read the frame, in memory that a hostile frame cannot multiply.
 
     msgpack makes room for a container when it is announced and follows 1,024 announcements into each other, so a short
-    frame could claim gigabytes. Long containers are therefore read only after their announcements were added up.
+    frame could claim gigabytes. More than a few long containers are therefore read only after their announcements were
+    added up, which takes as long as the reading.
     """
+    may_be_long = sum(map(frame.count, _LONG_CONTAINERS))
     try:
-        return _unpack(frame, longest=_SHORT_CONTAINER)
+        return _unpack(frame, longest=MAX_NODES if may_be_long <= _FEW else _SHORT_CONTAINER)
     except IntakeError:
         raise
     except ValueError:
@@ -220,6 +222,9 @@ def _survey(frame: bytes) -> None:
 
 # Containers up to this length are read without a survey: 1,024 of them announced in each other take 2 MiB.
 _SHORT_CONTAINER: Final = 256
+# First bytes of longer ones. Other values may hold such bytes too; so many announcements take 2.5 MB at most.
+_LONG_CONTAINERS: Final = (b"\xdc", b"\xdd", b"\xde", b"\xdf")
+_FEW: Final = 32
 
 # First byte of a value (msgpack specification, "Formats") -> its length, or the bytes that hold its length, and how
 # many values each unit of length stands for: none in a scalar, one in an array, a key and a value in a map.
