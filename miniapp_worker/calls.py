@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from miniapp_worker.errors import CallFailed, RequestRefused
+from miniapp_worker.errors import CallFailed, PayloadRefused, RequestRefused
+from miniapp_worker.exhaustion import limit_met
 from miniapp_worker.inbox import Handed
 from miniapp_worker.listeners import Listeners, Work, print_error
 from miniapp_worker.pending import Pending
@@ -81,6 +82,9 @@ class MiniAppToolCall:
 
     def __repr__(self) -> str:
         return f"MiniAppToolCall({self.call_id} of {self.tool_id}, {self.status})"
+
+
+_MOST_CHARACTERS: Final = 2000
 
 
 class Calls:
@@ -186,4 +190,9 @@ def _failure(error: BaseException) -> wire.ToolFailure:
         except ValidationError as wrong:
             error.add_note(describe(wrong))
     print_error(error)
-    return wire.ToolFailure(code="app.unhandled_exception", message=f"the MiniApp raised {type(error).__name__}")
+    told = f"the MiniApp raised {type(error).__name__}"
+    if isinstance(error, PayloadRefused):
+        told = f"what the MiniApp wanted to send was refused: {error.detail}"
+    elif (met := limit_met(error)) is not None:
+        told = f"{told}: its process met its limit of {met}"
+    return wire.ToolFailure(code="app.unhandled_exception", message=told[:_MOST_CHARACTERS])

@@ -96,7 +96,7 @@ class Listeners(Generic[T]):
     def _run(self, listener: Listener[T], item: T) -> None:
         try:
             outcome = listener(item)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever an app raises costs it one item
+        except BaseException as error:  # noqa: BLE001 - whatever an app raises costs it one item
             self._failed(item, error)
             return
         if inspect.isawaitable(outcome):
@@ -105,7 +105,10 @@ class Listeners(Generic[T]):
     async def _finish(self, outcome: Awaitable[None], item: T) -> None:
         try:
             await outcome
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+        except BaseException as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # the process ends: nobody failed
+                raise
             self._failed(item, error)
 
     def _failed(self, item: T, error: BaseException) -> None:

@@ -1,6 +1,6 @@
 """The entry of the daemon: takes the folder, and only then loads and runs the rest.
 
-Order: lock, apps, store, isolation, actors, recovery, and only then the doors.
+Order: lock, apps, isolation, store, actors, recovery, and only then the doors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def run(config: RuntimeConfig) -> int:
     except RuntimeActorsError as error:
         return _explain(error.exit_code, error)
     except OSError as error:
-        return _explain(ExitCode.STORE, error)
+        return _explain(ExitCode.STORE, f"{error.strerror}: {error.filename}" if error.filename else error)
 
 
 def _serve(config: RuntimeConfig) -> int:
@@ -48,6 +48,6 @@ def _serve(config: RuntimeConfig) -> int:
         return _explain(ExitCode.USAGE, error)
 
 
-def _explain(code: ExitCode, error: Exception) -> int:
+def _explain(code: ExitCode, error: Exception | str) -> int:
     sys.stderr.write(f"lineup: {error}\n")
     return code

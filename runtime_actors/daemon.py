@@ -111,6 +111,7 @@ class Daemon:
         self.actors: dict[str, RuntimeActor] = {}
         self.beats: dict[str, float] = {}
         self.stopping = False
+        self.level = Level.PROCESS
         self.zygote_starts: list[float] = []
         if raise_fd_limit() < _MIN_DESCRIPTORS:
             detail = f"fewer than {_MIN_DESCRIPTORS} file descriptors are allowed; raise the limit (`ulimit -n`)"
@@ -125,7 +126,13 @@ class Daemon:
         self.watcher = ExitWatcher(self._exited)
         self.tcp = TcpDoor(config.state, config.run_folder / "agent.sock", config.listen)
         self.machinery = DaemonMachinery(
-            config, self.refs, self.actors, self.logs, self.tcp, lambda: self.main.end(ExitCode.STOPPED)
+            config,
+            self.refs,
+            self.actors,
+            self.logs,
+            self.tcp,
+            stop=lambda: self.main.end(ExitCode.STOPPED),
+            level=lambda: self.level,
         )
 
     # --- from start to stop ---
@@ -141,9 +148,9 @@ class Daemon:
             logger.warning("an app was left out: %s", error)
         self.logs.start()
         self.watcher.start()
-        self._start_zygote()  # which takes as long as all the rest: so it comes first
+        self._start_zygote()
+        self._check_isolation()  # before there is anything in a folder that is refused
         opened = open_store(self.config.state, self.config.durability, self.clock)
-        self._check_isolation()
         self.timers.start()
         self.sockets.start()
         store = Store(self.refs["store"])
@@ -260,6 +267,7 @@ class Daemon:
             raise IsolationTooWeak(detail)
         self._let_pass(offers)
         found = probe(self.zygote, offers)
+        self.level = found.level
         logger.info("workers are confined", extra={"level": found.level, "lacks": found.lacks})
         if not meets(found.level, minimum):
             detail = (

@@ -34,6 +34,8 @@ class DaemonMachinery:
     logs: LogCapture
     tcp: TcpDoor
     stop: Callable[[], None]
+    level: Callable[[], Level]
+    """What the probe worker had."""
     started_s: float = field(default_factory=time.monotonic)
 
     def status(self) -> JsonObject:
@@ -45,7 +47,8 @@ class DaemonMachinery:
             "pid": os.getpid(),
             "uptime_s": round(time.monotonic() - self.started_s, 3),
             "state": str(self.config.state),
-            "isolation": Level.PROCESS.value,
+            "isolation": self.level(),
+            "min_isolation": self.config.min_isolation,
             "durability": self.config.durability,
             "queues": {name: ref.backlog() for name, ref in self.refs.items()},
             "handled": {name: actor.handled for name, actor in self.actors.items()},

@@ -32,6 +32,8 @@ def read_app(folder: Path, *, packaged: bool = False) -> RegisteredApp:
     """
     path = folder / MANIFEST
     try:
+        if not path.is_file():  # a pipe would be waited for
+            raise AppRefused(str(folder), [("", f"{MANIFEST} is missing, or no regular file")])
         with path.open("rb") as file:
             text = file.read(MAX_MANIFEST_BYTES + 1)
         if len(text) > MAX_MANIFEST_BYTES:

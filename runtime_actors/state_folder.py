@@ -31,10 +31,10 @@ def prepare(state: Path) -> None:
     if found.st_mode & 0o077 and not is_ours and any(state.iterdir()):
         detail = "the folder holds other things, and others may enter it: name another with --state, or chmod 700 it"
         raise PermissionError(errno.EACCES, detail, str(state))
-    state.chmod(0o700)
-    for folder in (state / "run", state / "run" / "w"):
+    for folder in _folders(state):
         folder.mkdir(mode=0o700, exist_ok=True)
-        folder.chmod(0o700)
+        if folder.stat().st_mode & 0o066:  # 0711 a daemon that runs may have set: see `let_workers_pass`
+            folder.chmod(0o700)
 
 
 def lock(state: Path) -> int:
@@ -64,7 +64,9 @@ def lock(state: Path) -> int:
 
 
 def forget_workers(state: Path) -> None:
-    """Remove the sockets of a killed daemon's workers: nobody binds their names again. Only under the lock."""
+    """Close the folders again, and remove the sockets of a killed daemon's workers. Only under the lock."""
+    for folder in _folders(state):
+        folder.chmod(0o700)
     for path in (state / "run" / "w").iterdir():
         if path.is_socket():
             path.unlink(missing_ok=True)
@@ -78,8 +80,12 @@ def let_workers_pass(state: Path) -> None:
     for path in state.iterdir():
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & 0o700)
-    for folder in (state, state / "run", state / "run" / "w"):
+    for folder in _folders(state):
         folder.chmod(0o711)
+
+
+def _folders(state: Path) -> tuple[Path, ...]:
+    return state, state / "run", state / "run" / "w"
 
 
 def held(state: Path) -> DaemonRunning:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,11 @@ def test_without_a_state_folder_nothing_is_left_out(tmp_path: Path) -> None:
     app = write_app(tmp_path / "echo", "echo")
 
     assert taken([app], None) == ({"echo"}, [])
+
+
+def test_a_manifest_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    folder = write_app(tmp_path / "piped", "piped")
+    (folder / "manifest.json").unlink()
+    os.mkfifo(folder / "manifest.json")
+
+    assert taken([folder], None) == (set(), [str(folder)])

@@ -15,6 +15,7 @@ from typing import Final, Unpack
 import click
 import psutil
 
+from runtime_actors import state_folder
 from runtime_actors.cli.control import order, rows
 from runtime_actors.cli.exits import DONE, FAILED
 from runtime_actors.cli.options import json_option, state_option
@@ -25,6 +26,7 @@ from runtime_actors.client import ClientError, ConnectionLost, DaemonNotRunning,
 from runtime_actors.config import RuntimeConfig
 from runtime_actors.contract.agent import Shutdown
 from runtime_actors.contract.base import JsonObject
+from runtime_actors.errors import ExitCode
 from runtime_actors.rules.text import neutral
 
 _START_S: Final = 60.0
@@ -83,6 +85,11 @@ def status(state: Path, as_json: bool) -> int:
 
 def start_daemon(config: RuntimeConfig) -> int:
     """Leave a watcher behind and wait until its daemon serves, 0, or ended, its exit code."""
+    try:
+        state_folder.prepare(config.state)  # before anything of ours lies in it
+    except OSError as error:
+        say(f"{error.strerror}: {error.filename}")
+        return ExitCode.STORE
     log = log_path(config.state)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     begins_at = log.stat().st_size if log.exists() else 0

@@ -294,7 +294,7 @@ def _lose_process(tx: Transaction, instance: InstanceRecord, ended: AttemptRecor
         closing.note_state(tx, instance)
     for call in calls.open_of_instance(tx, instance.instance_id):
         if call.status is CallStatus.RUNNING or call.call_id in delivered:
-            interrupt(tx, call, counted=ended.unexpected)
+            interrupt(tx, call, counted=ended.unexpected, why=ended.end_reason)
     again = rows.get(tx, instance.instance_id)
     if again is None or again.state is not InstanceState.STARTING:
         return  # its last call ended, and with it the instance
@@ -313,7 +313,7 @@ def _lose_process(tx: Transaction, instance: InstanceRecord, ended: AttemptRecor
         tx.follow_ups.append(InstanceWanted(again.instance_id, decision.after_s))
 
 
-def interrupt(tx: Transaction, call: CallRecord, *, counted: bool) -> None:
+def interrupt(tx: Transaction, call: CallRecord, *, counted: bool, why: str | None = None) -> None:
     """The process that had this call is gone: again, or never."""
     moved = must_advance(call, CallEvent.WORKER_LOST, at=tx.at, crashes=call.crashes + counted)
     tx.note(
@@ -327,9 +327,8 @@ def interrupt(tx: Transaction, call: CallRecord, *, counted: bool) -> None:
     if call.fails_on_interruption:
         endings.give_up(tx, moved, RejectionCode.OUTCOME_UNKNOWN, "its process died, and it must not run twice")
     elif moved.crashes >= MAX_CRASHES:
-        endings.give_up(
-            tx, moved, RejectionCode.APP_CRASHED, f"the app's process died {moved.crashes} times while it ran"
-        )
+        died = f"the app's process died {moved.crashes} times while it ran, in the end of: {why or 'an unknown cause'}"
+        endings.give_up(tx, moved, RejectionCode.APP_CRASHED, f"{died}; see: lineup logs {call.instance_id}")
     else:
         calls.save(tx, moved)
 

@@ -37,6 +37,12 @@ _START_S: Final = 60.0
 _STOP_S: Final = 15.0
 _ATTEMPT_S: Final = 25.0
 _LOG_LINES: Final = 15
+_TIED: Final = """\
+import ctypes, os, sys
+if hasattr(libc := ctypes.CDLL(None), "prctl"):
+    libc.prctl(1, 15, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGTERM: with the doctor its daemon ends, however that ended
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
 _ABI_TRUNCATE, _ABI_TCP, _ABI_SCOPES = 3, 4, 6
 _SAID_BY_END: Final = {
     "signal SIGSYS": "stopped",
@@ -213,8 +219,10 @@ class Examination:
     @contextlib.contextmanager
     def _daemon(self, folder: Path) -> Iterator[None]:
         """A daemon of its own, which the terminal's Ctrl-C does not reach: it is ended when everything else is."""
-        command = [sys.executable, "-m", "runtime_actors", "run", f"--state={self._state}", f"--apps={folder / 'apps'}"]
+        command = [sys.executable, "-c", _TIED, "-m", "runtime_actors", "run"]
         command += [
+            f"--state={self._state}",
+            f"--apps={folder / 'apps'}",
             "--min-isolation=process",
             "--durability=process",
             "--restart-intensity=1000",

@@ -19,12 +19,13 @@ from runtime_actors.doctor.examination import DoctorFailed, Examination, Finding
 from runtime_actors.rules.text import neutral
 from runtime_actors.supervisor.isolation import Level, meets
 
+_STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NO_TERMINAL_WIDTH: Final = 120
 _TOO_WEAK: Final = (
     "Workers are not confined well enough here to run a MiniApp that you do not trust. It takes Linux 5.13 or newer on"
     " x86_64 or aarch64, with Landlock switched on ('landlock' is in /sys/kernel/security/lsm) and seccomp filters"
     " allowed; the profile of a container must allow both. Until then the runtime starts nothing, unless it is told"
-    " --min-isolation."
+    " --min-isolation with the level below. What could use up this machine (bombs) was not tried."
 )
 _A_HOLE: Final = (
     "An attempt that should be stopped here was not: do not run a MiniApp that you do not trust, and report it."
@@ -34,7 +35,7 @@ _A_HOLE: Final = (
 def run(*, as_json: bool, landlock_abi: int | None) -> int:
     """Examine this machine; 0 only if all is stopped that the level in force promises to stop."""
     screen = _JsonScreen() if as_json else _Screen()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _STOPS:
         signal.signal(number, _stop)
     try:
         with Examination(landlock_abi) as examination:
@@ -46,7 +47,7 @@ def run(*, as_json: bool, landlock_abi: int | None) -> int:
 
 def _stop(*_: object) -> None:
     """Once: what is cleaned up then must not be interrupted."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _STOPS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 

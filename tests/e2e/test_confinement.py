@@ -130,4 +130,5 @@ def test_the_level_that_an_attempt_was_measured_at_is_shown_and_audited(
     [row] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     [ready] = daemon.audit("attempt.ready")
     assert row["level"] == ready["detail"]["level"] == found_at_boot(daemon)
+    assert daemon.listed("status")[0]["isolation"] == row["level"]
     assert (row["level"] in {"strong", "sealed"}) == (CAN_SEAL and not options)

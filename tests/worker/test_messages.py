@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.runtime_end import RuntimeEnd, served
+from tests.worker.runtime_end import RuntimeEnd, Worker, served, spec_of
 
 App = Callable[[str], Path]
 
@@ -338,3 +338,35 @@ def test_a_tool_has_one_handler(runtime: RuntimeEnd, app: App) -> None:
     with served(runtime, folder):
         runtime.start_app()
         runtime.accept(runtime.hear("tools.complete"))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise asyncio.CancelledError", "the MiniApp raised CancelledError"),
+        ("one = asyncio.create_task(asyncio.sleep(9)); one.cancel(); await one", "the MiniApp raised CancelledError"),
+        ("raise GeneratorExit", "the MiniApp raised GeneratorExit"),
+        ('return {"pair": (1, 2)}', "what the MiniApp wanted to send was refused: tuple is not a JSON type"),
+        ("raise OSError(24, 'no more')", "the MiniApp raised OSError: its process met its limit of files"),
+    ],
+)
+def test_whatever_a_handler_ends_with_its_call_is_failed_and_the_agent_told_why(
+    runtime: RuntimeEnd, app: App, body: str, message: str
+) -> None:
+    folder = app(f"""
+        import asyncio
+
+        async def main(sdk: MiniAppSDK) -> None:
+            @sdk.tools.handler("echo.say")
+            async def say(call):
+                {body}
+
+            await sdk.run_until_stopped()
+    """)
+    with Worker(spec_of(runtime, folder)):
+        runtime.start_app()
+        runtime.call(1)
+        failed = runtime.hear("tools.fail")
+        runtime.hang_up()
+
+    assert failed.body["failure"]["message"] == message
