@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
+from runtime_actors.client import ClientError
 from tests.e2e.agent import History
 from tests.e2e.daemon import TooLong, short_folder
 from tests.faults import campaign, world
@@ -38,7 +39,7 @@ def play(job: Job, template: Path, history: History) -> tuple[str, dict[str, int
     with short_folder() as folder:
         try:
             outcome = campaign.run(case, template, history, folder / "s", seed)
-        except (TooLong, AssertionError) as error:
+        except (TooLong, AssertionError, ClientError) as error:
             return f"{case.name}: {error} (again: scripts/crash --only {case.name} --seed {seed})", {}
     struck = [fault for fault in case.faults if fault not in outcome.missed]
     figures = outcome.figures | {"deaths": outcome.deaths, "hit": len(struck)}
