@@ -127,7 +127,16 @@ class World:
         return all(row["state"] in {"foreground", "background"} for row in rows)
 
     def evidence(self) -> checker.Evidence:
-        """Everything that is known now."""
+        """Everything that is known now; read again if a fault that is still planted strikes meanwhile."""
+        while True:
+            try:
+                return self._evidence()
+            except ClientError:
+                if self.daemon.running:
+                    raise
+                self.drain()
+
+    def _evidence(self) -> checker.Evidence:
         listings = {what: self.daemon.listed(what) for what in ("calls", "inbox", "outbox", "ps", "focus", "status")}
         history = [*self.history, *worker_words(self.daemon)]
         return checker.Evidence(
@@ -138,7 +147,7 @@ class World:
         """What the checker says, the daemon's own verdict on its chain, and whatever it called an error."""
         faults = checker.violations(self.evidence())
         try:
-            self.daemon.control("verify_audit", {})
+            self.order("verify_audit", {})
         except ClientError as error:
             faults.append(f"audit verify: {error}")
         return faults
