@@ -22,7 +22,6 @@ from runtime_actors.channel.session import (
     LOST_AFTER_BEATS,
     MAX_IDLE_FRAMES,
     MAX_INVALID,
-    NOT_READ,
     RESET_AFTER_BEATS,
     Phase,
     Session,
@@ -35,6 +34,7 @@ from runtime_actors.contract import codec, envelope
 from runtime_actors.contract import session as wire
 from runtime_actors.contract.rejection import Rejected, Rejection, RejectionCode
 from runtime_actors.rules.delivery import WINDOW
+from runtime_actors.rules.restart import MISUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,7 +217,7 @@ class ChannelActor(RuntimeActor):
         session = self._sessions.remove(attempt_id)
         if session is None:
             return
-        if session.condemned not in NOT_READ:
+        if session.condemned not in MISUSE:
             self._requests.hand_on(session, last=True)
         self._sockets.close_door(session.door, keep_peers=False)
         if session.peer is not None:  # the door of a sealed one is closed already
@@ -231,7 +231,7 @@ class ChannelActor(RuntimeActor):
             session.condemned = reason
             session.enter(Phase.ENDING, time.monotonic())
             self._supervisor.tell(m.Condemn(session.attempt_id, reason))
-            if reason in NOT_READ and session.peer is not None:
+            if reason in MISUSE and session.peer is not None:  # it is not listened to any more
                 self._sockets.close(session.peer)
 
     def _idle(self, session: Session) -> None:
@@ -244,7 +244,7 @@ class ChannelActor(RuntimeActor):
 
     def _on_frame(self, peer: int, frame: bytes) -> None:
         session = self._sessions.of_peer.get(peer)
-        if session is None or session.condemned in NOT_READ:
+        if session is None or session.condemned in MISUSE:
             return
         try:
             said = envelope.decode(frame)
@@ -258,7 +258,7 @@ class ChannelActor(RuntimeActor):
 
     def _on_oversized(self, peer: int, length: int) -> None:
         session = self._sessions.of_peer.get(peer)
-        if session is not None and session.condemned not in NOT_READ:
+        if session is not None and session.condemned not in MISUSE:
             self._invalid(session, None, RejectionCode.MESSAGE_TOO_LARGE, codec.too_large(length), 4 * LARGE_BYTES)
 
     def _invalid(self, session: Session, request_id: str | None, code: str, detail: str, size: int = 0) -> None:

@@ -20,8 +20,6 @@ LARGE_BYTES: Final = 2 * 1024
 """One more for each: refusing takes time that belongs to others, and the SDK sends nothing that cannot be read."""
 MAX_WORK_BYTES: Final = 16 * 1024
 """Of requests of one worker that router and store have at a time, if it is more than one: others come in between."""
-NOT_READ: Final = frozenset({"protocol_error", "credit_exceeded", "session_stale", "attach_denied"})
-"""Condemned for one of these, a worker is not listened to any more: its connection is closed before it is killed."""
 MAX_IDLE_FRAMES: Final = 160
 """Frames without any effect, likewise, counted anew at each welcome and each beat: answers to beats that were not
 sent, copies of requests that are being decided, requests that cannot be made now. The SDK says none of the first two,

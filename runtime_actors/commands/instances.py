@@ -26,7 +26,7 @@ from runtime_actors.rules.instances import (
     attempt_after,
     must_move,
 )
-from runtime_actors.rules.restart import GiveUp, after_end
+from runtime_actors.rules.restart import MISUSE, GiveUp, after_end
 
 if TYPE_CHECKING:
     from runtime_actors.contract.manifest import ToolDescriptor
@@ -36,10 +36,13 @@ if TYPE_CHECKING:
 NEVER_AGAIN: Final = frozenset({"import_failed", "start_timeout", "capability_set_incompatible"})
 """Ends that a restart would only repeat."""
 
-NO_ROOM: Final = frozenset({"fork_failed", "no_socket"})
-"""Ends before there was a process, for want of something of the system's."""
 NO_ROOM_WAIT_S: Final = 1.0
-"""They do not count, so nothing else would keep them from being repeated as fast as the disk allows."""
+MISUSE_WAIT_S: Final = 2.0
+_NO_ROOM: Final = ("fork_failed", "no_socket")
+_LEAST_WAIT_S: Final = dict.fromkeys(_NO_ROOM, NO_ROOM_WAIT_S) | dict.fromkeys(MISUSE, MISUSE_WAIT_S)
+"""Before another start. What broke the protocol is no accident that a call should be spared, and reading it cost others
+time. The want of something of the system's does not count as an end of the app, so nothing else would keep it from
+being met again as fast as the disk allows."""
 
 find = rows.get
 
@@ -307,10 +310,9 @@ def _lose_process(tx: Transaction, instance: InstanceRecord, ended: AttemptRecor
     decision = after_end(ends, tx.moment.boot_s, tx.settings.restart, jitter)
     if isinstance(decision, GiveUp):
         _give_up_instance(tx, again, RejectionCode.APP_CRASHED)
-    elif ended.end_reason in NO_ROOM:
-        tx.follow_ups.append(InstanceWanted(again.instance_id, max(decision.after_s, NO_ROOM_WAIT_S)))
     else:
-        tx.follow_ups.append(InstanceWanted(again.instance_id, decision.after_s))
+        after_s = max(decision.after_s, _LEAST_WAIT_S.get(ended.end_reason or "", 0.0))
+        tx.follow_ups.append(InstanceWanted(again.instance_id, after_s))
 
 
 def interrupt(tx: Transaction, call: CallRecord, *, counted: bool, why: str | None = None) -> None:

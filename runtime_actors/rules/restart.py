@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+MISUSE: Final = frozenset({"protocol_error", "credit_exceeded", "session_stale", "attach_denied"})
+"""Reasons of ends that no worker of ours comes to by accident: what it sent broke the protocol."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from runtime_actors.contract import codec
 from runtime_actors.contract.tools import CallStatus
 from runtime_actors.rules.instances import AttemptState, InstanceState
 from runtime_actors.rules.restart import RestartPolicy
+from runtime_actors.rules.restart import MISUSE
 from tests.fakes import (
     SNAPSHOT,
     a_result,
@@ -307,6 +308,15 @@ def test_a_start_that_would_only_fail_again_is_not_repeated(records: Records, re
 
     assert (records.instance("ins-1").state, records.call().error_code) == ("failed", "app_start_failed")
     assert records.told(InstanceWanted) == []
+
+
+@pytest.mark.parametrize("reason", sorted(MISUSE))
+def test_what_broke_the_protocol_waits_before_it_starts_again(records: Records, reason: str) -> None:
+    running(records)
+
+    process_ended(records, "att-1", reason=reason)
+
+    assert records.told(InstanceWanted) == [InstanceWanted("ins-1", instances.MISUSE_WAIT_S)]
 
 
 def test_an_app_that_was_imported_cannot_say_that_it_was_not(records: Records) -> None:
