@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import queue
 import sqlite3
 import threading
 from typing import TYPE_CHECKING, Any
@@ -114,12 +113,9 @@ class StoreActor(RuntimeActor):
         return more
 
     def _next(self) -> object:
-        """The message that waits longest, left where it is. Only this thread takes messages out."""
-        inbox = self.actor_inbox
-        assert isinstance(inbox, queue.Queue)  # noqa: S101 - pykka's threading actors have one
-        try:
-            envelope = inbox.queue[0]
-        except IndexError:
+        """The message that waits longest, left where it is."""
+        envelope = self.actor_inbox.next()
+        if envelope is None:
             return None
         return envelope.message if envelope.reply_to is None else envelope
 
