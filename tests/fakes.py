@@ -260,16 +260,17 @@ class Records:
             Exception: The command's own; then nothing of it is left.
 
         """
-        kept = Chain(self.chain.seq, self.chain.head)
+        kept = self.chain.kept()
         tx = self.transaction()
         try:
             self.sql.execute("begin immediate")
             outcome = rule(tx, argument)
+            self.chain.write(self.sql)
             self.sql.execute("commit")
         except BaseException:
             if self.sql.in_transaction:
                 self.sql.execute("rollback")
-            self.chain.seq, self.chain.head = kept.seq, kept.head
+            self.chain.go_back(kept)
             raise
         self.follow_ups = tx.follow_ups
         return outcome

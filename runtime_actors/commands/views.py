@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
+from runtime_actors.contract.payload import node_count
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.records import audit, calls
 from runtime_actors.records import instances as rows
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _BOTH_FIT: Final = 128 * 1024
 """Input and result that are shown together in one frame."""
+_BOTH_FIT_NODES: Final = 9_000
+"""Likewise, with the rest of the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +137,9 @@ def view_call(tx: Transaction, view: View) -> Page | Rejection:
                 "handling": call.handling,
                 **calls.state(call).to_wire(),
             }
-            small = len(call.input) + len(call.result or b"") <= _BOTH_FIT
-            made.append(row | ({"input": msgpack.unpackb(call.input)} if small else {"input_bytes": len(call.input)}))
+            given = msgpack.unpackb(call.input)
+            fit = len(call.input) + len(call.result or b"") <= _BOTH_FIT and node_count([row, given]) <= _BOTH_FIT_NODES
+            made.append(row | ({"input": given} if fit else {"input_bytes": len(call.input)}))
     if not made:
         return Rejection(code=RejectionCode.NOT_FOUND, detail="no call has this id; `lineup calls` lists them")
     return Page(tuple(made))
@@ -190,6 +194,7 @@ def view_focus(tx: Transaction, view: View) -> Page:
 
 def view_audit(tx: Transaction, view: View) -> Page:
     """Audit entries in order; without `after`, the newest page."""
+    tx.chain.write(tx.sql)
     if view.after is None and not view.filter.get("all"):
         found = tx.rows("select * from audit order by seq desc limit ?", view.limit)[::-1]
         return Page(tuple(_entry(row) for row in found))
@@ -238,6 +243,7 @@ class Slice:
 def verify_slice(tx: Transaction, start: tuple[int, bytes, int]) -> Slice:
     """Walk a slice of the audit chain: `start` is (seq, head, how many entries)."""
     seq, head, limit = start
+    tx.chain.write(tx.sql)
     kept = audit.anchor(tx.sql)
     if kept[0] > seq:  # exported since the walk began, and verified then
         seq, head = kept
@@ -250,6 +256,7 @@ def verify_slice(tx: Transaction, start: tuple[int, bytes, int]) -> Slice:
 
 def audit_mark(tx: Transaction, seq: int) -> bytes | None:
     """The chain's head at a place."""
+    tx.chain.write(tx.sql)
     row = tx.row("select head from audit where seq = ?", seq)
     return bytes(row[0]) if row else None
 

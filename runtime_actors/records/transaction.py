@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from runtime_actors.contract import codec
 from runtime_actors.contract.base import AuditMark, JsonObject
@@ -22,12 +22,37 @@ if TYPE_CHECKING:
     from runtime_actors.rules.restart import RestartPolicy
 
 
+_AT_ONCE: Final = 8
+_ONE: Final = "insert into audit values (?, ?, ?, ?, ?, ?, ?)"
+_INSERT: Final = {1: _ONE, _AT_ONCE: _ONE + ", (?, ?, ?, ?, ?, ?, ?)" * (_AT_ONCE - 1)}
+
+
 @dataclass(slots=True)
 class Chain:
-    """The newest place on the audit chain."""
+    """The newest place on the audit chain, and the entries up to it that are not written yet."""
 
     seq: int
     head: bytes
+    unwritten: list[tuple[object, ...]] = field(default_factory=list)
+
+    def kept(self) -> Chain:
+        """The place as it is now, with everything written."""
+        return Chain(self.seq, self.head)
+
+    def go_back(self, to: Chain) -> None:
+        """What was noted since then is not."""
+        self.seq, self.head = to.seq, to.head
+        self.unwritten.clear()
+
+    def write(self, sql: sqlite3.Connection) -> None:
+        """Bring the log up to what was noted: before it is read, and before the COMMIT.
+
+        Many entries in one statement, for each statement is a hand-over between threads.
+        """
+        while self.unwritten:
+            rows = self.unwritten[: _AT_ONCE if len(self.unwritten) >= _AT_ONCE else 1]
+            sql.execute(_INSERT[len(rows)], [value for row in rows for value in row])
+            del self.unwritten[: len(rows)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +93,8 @@ class Transaction:
         names = {key: value for key, value in subject.items() if value is not None}
         entry = AuditEntry(self.chain.seq + 1, self.at, event, names, _plain(detail), digest)
         head = next_head(self.chain.head, entry)
-        self.sql.execute(
-            "insert into audit values (?, ?, ?, ?, ?, ?, ?)",
-            (entry.seq, entry.at, event, codec.encode(names), codec.encode(entry.detail), digest, head),
-        )
+        row = (entry.seq, entry.at, event, codec.encode(names), codec.encode(entry.detail), digest, head)
+        self.chain.unwritten.append(row)
         self.chain.seq, self.chain.head = entry.seq, head
 
     def refuse(self, event: str, code: RejectionCode, detail: str, *, who: str, **subject: str | None) -> Rejection:

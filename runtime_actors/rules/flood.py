@@ -29,6 +29,18 @@ class FloodMeter:
     """What happened lately. Only counts are lost when it is."""
 
     counts: dict[FloodKey, _Count] = field(default_factory=dict)
+    _counted: list[_Count] = field(default_factory=list)
+    """Since `keep`: what `undo` takes back."""
+
+    def keep(self) -> None:
+        """What was counted so far counts for good."""
+        self._counted.clear()
+
+    def undo(self) -> None:
+        """Nothing that was counted since `keep` has happened."""
+        for count in self._counted:
+            count.seen -= 1
+        self._counted.clear()
 
     def wants_entry(self, key: FloodKey, now_s: float) -> bool:
         """Count one; True if it gets an entry of its own."""
@@ -36,6 +48,7 @@ class FloodMeter:
             key = ("*", key[1])
         count = self.counts.setdefault(key, _Count(now_s))
         count.seen += 1
+        self._counted.append(count)
         return count.seen <= PLAIN
 
     def over(self, now_s: float) -> list[tuple[FloodKey, int]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runtime_actors.actor import Beat, RuntimeActor
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.records.audit import anchor, chain_end
+from runtime_actors.records.transaction import Chain
 from runtime_actors.store.backup import CopyAborted, copy_to, verified
 from runtime_actors.store.export import AuditExport, Dropped, drop_exported
 from runtime_actors.store.faults import is_full
@@ -102,7 +103,7 @@ class StoreActor(RuntimeActor):
         """Whatever was open is undone; the chain is where the rows say."""
         if self._parts.sql.in_transaction:
             self._parts.sql.execute("rollback")
-        self._parts.chain.seq, self._parts.chain.head = chain_end(self._parts.sql)
+        self._parts.chain.go_back(Chain(*chain_end(self._parts.sql)))
         self.anchor = anchor(self._parts.sql)
 
     def _waiting(self) -> list[Run[Any, Any]]:

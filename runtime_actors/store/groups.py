@@ -1,4 +1,8 @@
-"""Groups of commands: one transaction, each command in a SAVEPOINT of its own, outcomes released after the COMMIT."""
+"""Groups of commands: one transaction, outcomes released after the COMMIT.
+
+An exception undoes its own command alone. That is seldom, and a SAVEPOINT around each command costs as much as the
+command; so a group is run without them, and once more with them if a command raised.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,9 @@ from runtime_actors.rules.flood import FloodMeter
 from runtime_actors.store.faults import is_full, is_of_the_store, may_be_broken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runtime_actors.rules.calls import CallKey
     from runtime_actors.store.messages import Run
     from runtime_actors.store.parts import StoreParts
     from runtime_actors.store.space import Space
@@ -105,18 +112,29 @@ class Groups:
 
     def _commit(self, group: list[Run[Any, Any]]) -> list[Released]:
         """All of a group, or an exception and none of it."""
+        try:
+            return self._transact(group, self._decide)
+        except _CommandRaised:
+            return self._transact(group, self._decide_apart)
+
+    def _transact(
+        self, group: list[Run[Any, Any]], decide: Callable[[Transaction, Run[Any, Any]], object]
+    ) -> list[Released]:
         parts, moment = self._parts, self._parts.clock.now()
-        kept, begun = Chain(parts.chain.seq, parts.chain.head), time.perf_counter()
+        kept, begun = parts.chain.kept(), time.perf_counter()
         released: list[Released] = []
+        self._floods.keep()
         try:
             parts.sql.execute("begin immediate")
             for run in group:
                 tx = Transaction(parts.sql, parts.chain, parts.settings, parts.ids, moment, self._floods)
-                released.append((run, self._decide(tx, run), tx.follow_ups))
+                released.append((run, decide(tx, run), tx.follow_ups))
+            parts.chain.write(parts.sql)
             parts.failpoints.before_commit(group)
             parts.sql.execute("commit")
         except BaseException:
-            parts.chain.seq, parts.chain.head = kept.seq, kept.head
+            parts.chain.go_back(kept)
+            self._floods.undo()
             if parts.sql.in_transaction:  # SQLite has rolled back by itself after some errors
                 parts.sql.execute("rollback")
             raise
@@ -141,38 +159,50 @@ class Groups:
         return True
 
     def _decide(self, tx: Transaction, run: Run[Any, Any]) -> object:
-        """One command in its SAVEPOINT: an exception undoes it alone."""
         if self._space.is_full and _name(run) in GROWING:
             return _NO_SPACE
-        kept = Chain(tx.chain.seq, tx.chain.head)
-        tx.sql.execute("savepoint command")
         try:
-            outcome: object = run.rule(tx, run.argument)
+            return run.rule(tx, run.argument)
         except BaseException as error:  # SystemExit of one command would take the whole group with it
-            if is_of_the_store(error) or not tx.sql.in_transaction:
-                raise  # not this command's fault, or not this command's loss alone
-            logger.exception("a command failed", extra={"command": _name(run)})
-            _undo(tx, "command", kept)
+            if is_of_the_store(error):
+                raise  # not this command's fault
+            raise _CommandRaised from error
+
+    def _decide_apart(self, tx: Transaction, run: Run[Any, Any]) -> object:
+        """One command in its SAVEPOINT: an exception undoes it alone."""
+        kept = self._set_savepoint(tx)
+        try:
+            outcome = self._decide(tx, run)
+        except _CommandRaised as raised:
+            if not tx.sql.in_transaction:
+                raise  # not this command's loss alone
+            error = raised.__cause__
+            logger.exception("a command failed", exc_info=error, extra={"command": _name(run)})
+            _undo(tx, kept)
             tx.note("command.failed", detail={"command": _name(run), "error": type(error).__name__})
             if run.call_key is not None:
-                self._end_call(tx, run)
+                self._end_call(tx, run.call_key)
             outcome = _FAILED
         tx.sql.execute("release command")
         return outcome
 
-    def _end_call(self, tx: Transaction, run: Run[Any, Any]) -> None:
+    def _end_call(self, tx: Transaction, key: CallKey) -> None:
         """A command about a call raised: the call ends with `internal_error`, if that much can be done."""
-        kept = Chain(tx.chain.seq, tx.chain.head)
-        tx.sql.execute("savepoint ending")
+        kept = self._set_savepoint(tx)
         try:
-            if run.call_key is not None:
-                give_up_call(tx, run.call_key)
+            give_up_call(tx, key)
         except Exception as error:
             if is_of_the_store(error) or not tx.sql.in_transaction:
                 raise
             logger.exception("a call could not be ended")
-            _undo(tx, "ending", kept)
-        tx.sql.execute("release ending")
+            _undo(tx, kept)
+        tx.sql.execute("release command")
+
+    def _set_savepoint(self, tx: Transaction) -> Chain:
+        tx.chain.write(tx.sql)
+        self._floods.keep()
+        tx.sql.execute("savepoint command")
+        return tx.chain.kept()
 
     def _release(self, run: Run[Any, Any], outcome: object, follow_ups: list[object]) -> None:
         if self._parts.failpoints.drops_outcome(run):
@@ -189,10 +219,15 @@ class Groups:
                 logger.exception("a follow-up could not be told", extra={"kind": type(follow_up).__name__})
 
 
-def _undo(tx: Transaction, savepoint: str, kept: Chain) -> None:
-    tx.sql.execute(f"rollback to {savepoint}")
-    tx.chain.seq, tx.chain.head = kept.seq, kept.head
+def _undo(tx: Transaction, kept: Chain) -> None:
+    tx.sql.execute("rollback to command")  # the newest one of this name
+    tx.chain.go_back(kept)
+    tx.floods.undo()
     tx.follow_ups.clear()
+
+
+class _CommandRaised(Exception):
+    """With the exception as its cause."""
 
 
 def _name(run: Run[Any, Any]) -> str:

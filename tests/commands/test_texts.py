@@ -23,7 +23,7 @@ HELLO: Final = inbox.PutText("local", "talk", "t1", "notes", "hello", {"n": 1}, 
 def page_of(
     records: Records, *, in_flight: frozenset[int] = frozenset(), after: int = 0, most: int = 10
 ) -> inbox.InboxRead:
-    page = inbox.read_inbox(records.transaction(), inbox.InboxPageOf("ins-1", in_flight, after, most))
+    page = records.run(inbox.read_inbox, inbox.InboxPageOf("ins-1", in_flight, after, most))
     assert isinstance(page, inbox.InboxRead)
     return page
 
