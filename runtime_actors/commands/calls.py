@@ -22,6 +22,7 @@ from runtime_actors.rules.instances import LIVE
 if TYPE_CHECKING:
     from runtime_actors.contract.base import AuditMark, JsonObject
     from runtime_actors.contract.manifest import ToolDescriptor
+    from runtime_actors.records.calls import ReportedCall
     from runtime_actors.records.standing import Standing
     from runtime_actors.records.transaction import Transaction
 
@@ -54,25 +55,20 @@ class CallAnswer:
 @command(growing=True)
 def admit(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection:
     """Record an invocation and put it into its instance's inbox, or answer a repeated one."""
-    known = calls.find(tx, invoke.key)
-    if known is not None:  # first of all: a repeated call must not be refused as stale
-        if known.digest == invoke.digest:
-            return CallAnswer(calls.state(known), repeated=True, audit=tx.mark())
-        return _refuse(tx, invoke.key, RejectionCode.CALL_ID_CONFLICT, "this call_id was used for another call")
     if invoke.verdict is not None:
-        return _refuse(tx, invoke.key, invoke.verdict.code, invoke.verdict.detail)
-    tool = tx.settings.catalogue.tools[invoke.tool_id]
-    now = standing(tx, invoke.key, tool.descriptor.target.app_scope, invoke.tool_id)
-    refused = _may_run(tx, invoke, tool.descriptor, now)
-    if refused is not None:
-        return refused
+        return _repeated(tx, invoke) or _refuse(tx, invoke.key, invoke.verdict.code, invoke.verdict.detail)
+    descriptor = tx.settings.catalogue.tools[invoke.tool_id].descriptor
+    now = standing(tx, invoke.key, descriptor.target.app_scope, invoke.tool_id)
+    answer = _repeated(tx, invoke) if now.is_known else _may_run(tx, invoke, descriptor, now)
+    if answer is not None:
+        return answer
     if now.owner is None:
         open_conversation(tx, invoke.key.conversation_id, invoke.key.agent_id)
-    placed = instances.place(tx, invoke.key, tool.descriptor, now.instance_id)
+    placed = instances.place(tx, invoke.key, descriptor, now.instance_id)
     call = _received(tx, invoke, placed)
     call = must_advance(call, CallEvent.ADMITTED, CallEvent.QUEUED, at=tx.at)
     calls.add(tx, call)
-    inbox.put_call(tx, call, repeated=False)
+    inbox.put_call(tx, call, repeated=False, last_number=now.last_message)
     tx.note(
         "call.admitted",
         digest=invoke.digest,
@@ -83,6 +79,16 @@ def admit(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection:
         detail={"path": [CallStatus.RECEIVED, CallStatus.ROUTING, CallStatus.WAITING_FOR_APP], "tool_id": call.tool_id},
     )
     return CallAnswer(calls.state(call), repeated=False, audit=tx.mark())
+
+
+def _repeated(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection | None:
+    """The answer if there is such a call; looked for first of all, for a repeated call must not be refused as stale."""
+    known = calls.find(tx, invoke.key)
+    if known is None:
+        return None
+    if known.digest == invoke.digest:
+        return CallAnswer(calls.state(known), repeated=True, audit=tx.mark())
+    return _refuse(tx, invoke.key, RejectionCode.CALL_ID_CONFLICT, "this call_id was used for another call")
 
 
 def _may_run(tx: Transaction, invoke: CheckedInvoke, descriptor: ToolDescriptor, now: Standing) -> Rejection | None:
@@ -240,9 +246,10 @@ class Reported:
 @command()
 def report_progress(tx: Transaction, report: ProgressReport) -> Reported | Rejection:
     """Keep the newest progress of a call and post it."""
-    found = _reported_call(tx, report.by)
-    if isinstance(found, Rejection):
-        return found
+    reported = _reported_call(tx, report.by)
+    if isinstance(reported, Rejection):
+        return reported
+    found = reported.call
     moved = advance(found, *_taking_over(found), CallEvent.PROGRESSED, at=tx.at, progress=report.progress)
     if isinstance(moved, Rejection):
         return _refuse_report(tx, report.by, moved.code, moved.detail)
@@ -257,16 +264,17 @@ def report_progress(tx: Transaction, report: ProgressReport) -> Reported | Rejec
         instance_id=moved.instance_id,
         detail={"from": found.status, "to": moved.status},
     )
-    endings.post_progress(tx, moved)
+    endings.post_progress(tx, moved, reported.last_delivery)
     return Reported(moved.status)
 
 
 @command()
 def finish(tx: Transaction, report: FinalReport) -> Reported | Rejection:
     """Take the app's last word: record, ACK of the message, outbox, focus and audit, all or nothing."""
-    found = _reported_call(tx, report.by)
-    if isinstance(found, Rejection):
-        return found
+    reported = _reported_call(tx, report.by)
+    if isinstance(reported, Rejection):
+        return reported
+    found = reported.call
     if found.status in FINAL:
         if _is_same_word(found, report):  # its first receipt was lost
             return Reported(found.status)
@@ -282,7 +290,7 @@ def finish(tx: Transaction, report: FinalReport) -> Reported | Rejection:
         moved = advance(found, event, at=tx.at, failure=report.payload, error_code=report.code)
     if isinstance(moved, Rejection):
         return _refuse_report(tx, report.by, moved.code, moved.detail)
-    endings.end(tx, found, moved)
+    endings.end(tx, found, moved, reported.last_delivery)
     return Reported(moved.status)
 
 
@@ -304,6 +312,8 @@ def _refuse_output(tx: Transaction, call: CallRecord, report: FinalReport, fault
         return moved
     if len(seen) + 1 < MAX_REFUSED_OUTPUTS:
         calls.save(tx, moved)
+        if moved.status is not call.status:
+            _note(tx, "call.running", moved)
     else:
         endings.give_up(tx, call, RejectionCode.TOOL_OUTPUT_INVALID, f"the app gave {len(seen) + 1} invalid results")
     return refused
@@ -353,19 +363,18 @@ def acknowledge(tx: Transaction, ack: Acknowledge) -> Acknowledged | Rejection:
     return Acknowledged()
 
 
-def _reported_call(tx: Transaction, by: Reporter) -> CallRecord | Rejection:
+def _reported_call(tx: Transaction, by: Reporter) -> ReportedCall | Rejection:
     """The call of a report, if it is this instance's and the instance may still speak."""
     found = calls.for_report(tx, by.instance_id, by.call_id)
     if found is None:
         return _refuse_report(tx, by, RejectionCode.CALL_NOT_FOUND, "this instance was given no such call")
-    call, is_live, is_off = found
-    if call.status in FINAL:
-        return call
-    if not is_live:
+    if found.call.status in FINAL:
+        return found
+    if not found.is_live:
         return _refuse_report(tx, by, RejectionCode.APP_INSTANCE_NOT_FOUND, "the instance is closing")
-    if is_off:
-        return _refuse_report(tx, by, RejectionCode.APP_DISABLED, f"{call.tool_id} or its app is switched off")
-    return call
+    if found.is_off:
+        return _refuse_report(tx, by, RejectionCode.APP_DISABLED, f"{found.call.tool_id} or its app is switched off")
+    return found
 
 
 def _taking_over(call: CallRecord) -> tuple[CallEvent, ...]:

@@ -38,8 +38,11 @@ def end_by_runtime(tx: Transaction, before: CallRecord, after: CallRecord, code:
     end(tx, before, after)
 
 
-def end(tx: Transaction, before: CallRecord, after: CallRecord) -> None:
-    """Record a final state and everything that follows from it."""
+def end(tx: Transaction, before: CallRecord, after: CallRecord, last_delivery: int | None = None) -> None:
+    """Record a final state and everything that follows from it.
+
+    `last_delivery` is the highest number of the agent's deliveries, if it is known.
+    """
     calls.save(tx, after)
     inbox.withdraw_call(tx, after)
     tx.note(
@@ -51,7 +54,7 @@ def end(tx: Transaction, before: CallRecord, after: CallRecord) -> None:
         instance_id=after.instance_id,
         detail={"from": before.status, "to": after.status, "code": after.error_code},
     )
-    _post_result(tx, after)
+    _post_result(tx, after, last_delivery)
     if after.instance_id:
         _leave(tx, after, after.instance_id)
 
@@ -69,20 +72,22 @@ def _leave(tx: Transaction, call: CallRecord, instance_id: str) -> None:
         focus.restore(tx, call.conversation_id, instance_id, call.fronted_over)
 
 
-def post_progress(tx: Transaction, call: CallRecord) -> None:
+def post_progress(tx: Transaction, call: CallRecord, last_delivery: int) -> None:
     """Post the newest progress; an older one that is not settled is replaced."""
     boxes.drop_progress(tx, call.agent_id, call.conversation_id, call.call_id)
     progress = calls.state(call).progress
     if progress is not None:
-        number = boxes.next_delivery_number(tx, call.agent_id)
+        number = last_delivery + 1
         body = ToolProgressDelivery(number=number, call_id=call.call_id, progress=progress)
         _post(tx, call, "lineup.v1.tool.progress", number, body)
 
 
-def _post_result(tx: Transaction, call: CallRecord) -> None:
+def _post_result(tx: Transaction, call: CallRecord, last_delivery: int | None) -> None:
     if call.progress is not None:
         boxes.drop_progress(tx, call.agent_id, call.conversation_id, call.call_id)
-    number = boxes.next_delivery_number(tx, call.agent_id)
+    if last_delivery is None:
+        last_delivery = boxes.last_delivery_number(tx, call.agent_id)
+    number = last_delivery + 1
     state = calls.state(replace(call, progress=None))
     _post(tx, call, "lineup.v1.tool.result", number, ToolResultDelivery(number=number, call=state, audit=tx.mark()))
 

@@ -70,7 +70,7 @@ def put_text(tx: Transaction, put: PutText) -> TextReceived | Rejection:
         (put.agent_id, put.conversation_id, put.message_id, put.digest, tx.at),
     )
     body = codec.encode(AgentText(text=put.text, data=put.data).to_wire())
-    number = boxes.next_inbox_number(tx, put.conversation_id, put.app_scope)
+    number = boxes.last_inbox_number(tx, put.conversation_id, put.app_scope) + 1
     row = InboxRow(
         put.conversation_id,
         put.app_scope,
@@ -124,9 +124,14 @@ def _refused(tx: Transaction, put: PutText, code: RejectionCode, detail: str) ->
     )
 
 
-def put_call(tx: Transaction, call: CallRecord, *, repeated: bool) -> None:
-    """Put a call into the inbox of its instance's scope. A call never has two messages."""
-    number = boxes.next_inbox_number(tx, call.conversation_id, call.app_scope)
+def put_call(tx: Transaction, call: CallRecord, *, repeated: bool, last_number: int | None = None) -> None:
+    """Put a call into the inbox of its instance's scope. A call never has two messages.
+
+    `last_number` is the highest number given in that inbox, if it is known.
+    """
+    if last_number is None:
+        last_number = boxes.last_inbox_number(tx, call.conversation_id, call.app_scope)
+    number = last_number + 1
     row = InboxRow(
         call.conversation_id, call.app_scope, number, "tool.call", call.agent_id, call.call_id, b"", repeated, tx.at
     )

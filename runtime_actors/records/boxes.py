@@ -60,20 +60,8 @@ _INBOX: Final = (
 _OUTBOX: Final = "select agent_id, number, conversation_id, kind, call_id, frame from outbox"
 
 
-def next_inbox_number(tx: Transaction, conversation_id: str, app_scope: str) -> int:
-    """Numbers grow by one within a scope of a conversation."""
-    row = tx.row(
-        "insert into inboxes values (?, ?, 1) "
-        "on conflict do update set last_number = last_number + 1 returning last_number",
-        conversation_id,
-        app_scope,
-    )
-    assert row is not None  # noqa: S101 - an upsert returns its row
-    return int(row[0])
-
-
 def last_inbox_number(tx: Transaction, conversation_id: str, app_scope: str) -> int:
-    """The highest number given so far."""
+    """The highest number given so far; they grow by one within a scope of a conversation."""
     row = tx.row(
         "select last_number from inboxes where conversation_id = ? and app_scope = ?", conversation_id, app_scope
     )
@@ -81,7 +69,7 @@ def last_inbox_number(tx: Transaction, conversation_id: str, app_scope: str) -> 
 
 
 def put(tx: Transaction, row: InboxRow) -> None:
-    """Insert."""
+    """Insert; its number is the last one from now on."""
     tx.sql.execute(
         "insert into inbox values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -151,21 +139,14 @@ def count(tx: Transaction, conversation_id: str, app_scope: str) -> int:
     return int(row[0]) if row else 0
 
 
-def next_delivery_number(tx: Transaction, agent_id: str) -> int:
-    """Numbers grow by one within an agent."""
-    row = tx.row("update agents set last_number = last_number + 1 where agent_id = ? returning last_number", agent_id)
-    assert row is not None  # noqa: S101 - its agent admitted the call
-    return int(row[0])
-
-
 def last_delivery_number(tx: Transaction, agent_id: str) -> int:
-    """The highest number given so far."""
+    """The highest number given so far; they grow by one within an agent."""
     row = tx.row("select last_number from agents where agent_id = ?", agent_id)
     return int(row[0]) if row else 0
 
 
 def post(tx: Transaction, delivery: Delivery) -> None:
-    """Insert."""
+    """Insert; its number is the last one from now on."""
     one = delivery
     tx.sql.execute(
         "insert into outbox values (?, ?, ?, ?, ?, ?, ?, ?)",

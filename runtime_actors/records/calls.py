@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -17,12 +18,19 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = tuple(CallRecord.__dataclass_fields__)
 _SELECT: Final = f"select {', '.join(_COLUMNS)} from calls"  # noqa: S608 - our own column names
+_OF_INSTANCE: Final = """
+from instances i join conversations v on v.conversation_id = i.conversation_id
+    join calls c on c.agent_id = v.agent_id and c.conversation_id = i.conversation_id and c.call_id = ?2
+where i.instance_id = ?1 and c.instance_id = ?1
+"""
+"""By way of the conversation, in which a call's id is its own: one index names a call, for agents and for apps."""
+_COLUMNS_OF_CALL: Final = ", ".join(f"c.{name}" for name in _COLUMNS)
 _FOR_REPORT: Final = f"""
-select {", ".join(f"c.{name}" for name in _COLUMNS)}, i.{IS_LIVE},
+select {_COLUMNS_OF_CALL}, i.{IS_LIVE},
     exists (select 1 from switched_off
-        where (kind = 'app' and name = c.app_scope) or (kind = 'tool' and name = c.tool_id))
-from calls c join instances i on i.instance_id = c.instance_id
-where c.instance_id = ? and c.call_id = ? order by c.seq desc limit 1
+        where (kind = 'app' and name = c.app_scope) or (kind = 'tool' and name = c.tool_id)),
+    (select last_number from agents where agent_id = c.agent_id)
+{_OF_INSTANCE}
 """  # noqa: S608 - our own words
 _INSERT: Final = f"insert into calls ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
 _CHANGING: Final = (
@@ -55,15 +63,26 @@ def find(tx: Transaction, key: CallKey) -> CallRecord | None:
 
 def of_instance(tx: Transaction, instance_id: str, call_id: str) -> CallRecord | None:
     """A call that was given to this instance: another instance's is not found."""
-    return _record(
-        tx.row(f"{_SELECT} where instance_id = ? and call_id = ? order by seq desc limit 1", instance_id, call_id)
-    )
+    return _record(tx.row(f"select {_COLUMNS_OF_CALL} {_OF_INSTANCE}", instance_id, call_id))
 
 
-def for_report(tx: Transaction, instance_id: str, call_id: str) -> tuple[CallRecord, bool, bool] | None:
-    """A call of this instance, whether the instance is live, and whether the app or the tool is switched off."""
+@dataclass(frozen=True, slots=True)
+class ReportedCall:
+    """A call that its instance speaks about."""
+
+    call: CallRecord
+    is_live: bool
+    """The instance is."""
+    is_off: bool
+    """The app or the tool is switched off."""
+    last_delivery: int
+    """The highest number of the agent's deliveries."""
+
+
+def for_report(tx: Transaction, instance_id: str, call_id: str) -> ReportedCall | None:
+    """As `of_instance`, with everything that a report needs to know, in one look."""
     row = tx.row(_FOR_REPORT, instance_id, call_id)
-    return None if row is None else (_made(row[:-2]), bool(row[-2]), bool(row[-1]))
+    return None if row is None else ReportedCall(_made(row[:-3]), bool(row[-3]), bool(row[-2]), row[-1])
 
 
 def open_of_instance(tx: Transaction, instance_id: str) -> list[CallRecord]:

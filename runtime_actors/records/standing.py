@@ -17,7 +17,9 @@ select (select agent_id from conversations where conversation_id = ?1),
     i.instance_id,
     (select count(*) from calls where instance_id = i.instance_id and due_boot_s is not null),
     (select value from counters where name = 'open_calls'),
-    (select unsettled from agents where agent_id = ?4)
+    (select unsettled from agents where agent_id = ?4),
+    (select last_number from inboxes where conversation_id = ?1 and app_scope = ?2),
+    (select seq from calls where agent_id = ?4 and conversation_id = ?1 and call_id = ?5)
 from (select 1) left join instances i on i.conversation_id = ?1 and i.app_scope = ?2 and i.{IS_LIVE}
 """  # noqa: S608 - our own words
 
@@ -36,10 +38,24 @@ class Standing:
     open_calls: int
     unsettled: int
     """Deliveries that the agent has not acknowledged."""
+    last_message: int
+    """The highest number given in the inbox."""
+    is_known: bool
+    """The call has a record."""
 
 
 def standing(tx: Transaction, key: CallKey, app_scope: str, tool_id: str) -> Standing:
     """Look."""
-    row = tx.row(_STANDING, key.conversation_id, app_scope, tool_id, key.agent_id)
+    row = tx.row(_STANDING, key.conversation_id, app_scope, tool_id, key.agent_id, key.call_id)
     assert row is not None  # noqa: S101 - the outer table has one row
-    return Standing(row[0], bool(row[1]), row[2], row[3], row[4], row[5] or 0)
+    owner, switched_off, instance_id, of_instance, of_all, unsettled, last_message, known = row
+    return Standing(
+        owner,
+        bool(switched_off),
+        instance_id,
+        of_instance,
+        of_all,
+        unsettled or 0,
+        last_message or 0,
+        known is not None,
+    )

@@ -91,7 +91,28 @@ create trigger delivery_settled after delete on outbox
 create table meta (name text primary key, value text not null) strict, without rowid;
 """  # noqa: S608 - our own words
 
-MIGRATIONS: Final = (_FIRST,)
+_FEWER_WRITES: Final = """
+drop index calls_of_worker;
+drop trigger delivery_posted;
+create trigger delivery_posted after insert on outbox begin
+    update agents set unsettled = unsettled + 1, last_number = new.number where agent_id = new.agent_id;
+end;
+drop index message_of_call;
+alter table inbox rename to inbox_with_rowid;
+create table inbox (
+    conversation_id text not null, app_scope text not null, number integer not null,
+    kind text not null check (kind in ('tool.call', 'message')), agent_id text not null, call_id text,
+    body blob not null, repeated integer not null default 0, created_at text not null,
+    primary key (conversation_id, app_scope, number)) strict, without rowid;
+insert into inbox select * from inbox_with_rowid;
+drop table inbox_with_rowid;
+create index message_of_call on inbox (conversation_id, call_id) where call_id is not null;
+create trigger message_put after insert on inbox begin
+    insert or replace into inboxes values (new.conversation_id, new.app_scope, new.number);
+end;
+"""
+
+MIGRATIONS: Final = (_FIRST, _FEWER_WRITES)
 """One script a version, oldest first. A script that was released is never changed."""
 
 
