@@ -88,7 +88,7 @@ def _post_result(tx: Transaction, call: CallRecord, last_delivery: int | None) -
     if last_delivery is None:
         last_delivery = boxes.last_delivery_number(tx, call.agent_id)
     number = last_delivery + 1
-    state = calls.state(replace(call, progress=None))
+    state = calls.state(call, with_progress=False)
     _post(tx, call, "lineup.v1.tool.result", number, ToolResultDelivery(number=number, call=state, audit=tx.mark()))
 
 

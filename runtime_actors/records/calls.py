@@ -146,7 +146,7 @@ def count_open(tx: Transaction) -> int:
     return int(row[0]) if row else 0
 
 
-def state(call: CallRecord) -> CallState:
+def state(call: CallRecord, *, with_progress: bool = True) -> CallState:
     """As its agent sees it."""
     return CallState.model_construct(  # a record needs no validation
         call_id=call.call_id,
@@ -157,7 +157,7 @@ def state(call: CallRecord) -> CallState:
         conversation_id=call.conversation_id,
         status=call.status,
         cancel_requested=call.cancel_requested,
-        progress=_progress(call),
+        progress=_progress(call) if with_progress else None,
         result=None if call.result is None else msgpack.unpackb(call.result),
         error_code=call.error_code,
         failure=None if call.failure is None else Failure.model_validate(msgpack.unpackb(call.failure)),

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime_actors.contract import codec
 from runtime_actors.contract.base import AuditMark, JsonObject
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.rules.audit import AuditEntry, next_head
@@ -92,8 +91,9 @@ class Transaction:
         """Append an audit entry."""
         names = {key: value for key, value in subject.items() if value is not None}
         entry = AuditEntry(self.chain.seq + 1, self.at, event, names, _plain(detail), digest)
-        head = next_head(self.chain.head, entry)
-        row = (entry.seq, entry.at, event, codec.encode(names), codec.encode(entry.detail), digest, head)
+        written = entry.written()
+        head = next_head(self.chain.head, entry, written)
+        row = (entry.seq, entry.at, event, *written, digest, head)
         self.chain.unwritten.append(row)
         self.chain.seq, self.chain.head = entry.seq, head
 

@@ -27,23 +27,35 @@ class AuditEntry:
     detail: JsonObject
     digest: bytes
 
-    def canonical(self) -> bytes:
-        """What is hashed."""
-        return codec.encode_own(
-            {
-                "at": self.at,
-                "detail": dict(sorted(self.detail.items())),
-                "digest": self.digest.hex(),
-                "event": self.event,
-                "seq": self.seq,
-                "subject": dict(sorted(self.subject.items())),
-            }
-        )
+    def written(self) -> tuple[bytes, bytes]:
+        """`subject` and `detail` as they are stored; both are flat and of our own making."""
+        return _canonical(self.subject), _canonical(self.detail)
+
+    def canonical(self, written: tuple[bytes, bytes] | None = None) -> bytes:
+        """What is hashed: a map of six, keys in their order. `written` spares its largest parts."""
+        subject, detail = written or self.written()
+        pack = codec.encode_own
+        return b"".join(
+            (
+                _MAP_OF_SIX, _AT, pack(self.at), _DETAIL, detail, _DIGEST, pack(self.digest.hex()),
+                _EVENT, pack(self.event), _SEQ, pack(self.seq), _SUBJECT, subject,
+            )
+        )  # fmt: skip
 
 
-def next_head(head: bytes, entry: AuditEntry) -> bytes:
-    """The chain's head after `entry`."""
-    return hashlib.sha256(head + entry.canonical()).digest()
+def _canonical(flat: JsonObject) -> bytes:
+    return codec.encode_own(dict(sorted(flat.items())))
+
+
+_MAP_OF_SIX: Final = b"\x86"
+_AT, _DETAIL, _DIGEST, _EVENT, _SEQ, _SUBJECT = (
+    codec.encode_own(key) for key in ("at", "detail", "digest", "event", "seq", "subject")
+)
+
+
+def next_head(head: bytes, entry: AuditEntry, written: tuple[bytes, bytes] | None = None) -> bytes:
+    """The chain's head after `entry`; what `entry.written` gave need not be written again."""
+    return hashlib.sha256(head + entry.canonical(written)).digest()
 
 
 @dataclass(frozen=True, slots=True)
