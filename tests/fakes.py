@@ -366,7 +366,7 @@ def attached(records: Records, instance_id: str | None) -> str:
 
 def acknowledged(records: Records, call: CallRecord) -> CallRecord:
     """Its app takes a call over."""
-    row = boxes.message_of_call(records.transaction(), call.agent_id, call.conversation_id, call.call_id)
+    row = boxes.message(records.transaction(), call.conversation_id, call.app_scope, call.message or 0)
     assert row is not None
     assert call.instance_id is not None
     outcome = records.run(calls.acknowledge, calls.Acknowledge(call.instance_id, "att-1", row.number))

@@ -65,10 +65,10 @@ def admit(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection:
     if now.owner is None:
         open_conversation(tx, invoke.key.conversation_id, invoke.key.agent_id)
     placed = instances.place(tx, invoke.key, descriptor, now.instance_id)
-    call = _received(tx, invoke, placed)
+    call = _received(tx, invoke, placed, now.last_message + 1)
     call = must_advance(call, CallEvent.ADMITTED, CallEvent.QUEUED, at=tx.at)
     calls.add(tx, call)
-    inbox.put_call(tx, call, repeated=False, last_number=now.last_message)
+    inbox.put_call(tx, call, repeated=False)
     tx.note(
         "call.admitted",
         digest=invoke.digest,
@@ -115,7 +115,7 @@ def _may_run(tx: Transaction, invoke: CheckedInvoke, descriptor: ToolDescriptor,
     return None
 
 
-def _received(tx: Transaction, invoke: CheckedInvoke, placed: instances.Placed) -> CallRecord:
+def _received(tx: Transaction, invoke: CheckedInvoke, placed: instances.Placed, message: int) -> CallRecord:
     tool = tx.settings.catalogue.tools[invoke.tool_id]
     timeout_s = tool.descriptor.timeout_ms / 1000
     return CallRecord(
@@ -136,6 +136,7 @@ def _received(tx: Transaction, invoke: CheckedInvoke, placed: instances.Placed) 
         deadline_boot_s=tx.moment.boot_s + timeout_s,
         deadline_wall_s=tx.moment.wall.timestamp() + timeout_s,
         due_boot_s=tx.moment.boot_s + timeout_s,
+        message=message,
         created_at=tx.at,
         updated_at=tx.at,
     )
@@ -347,7 +348,7 @@ def acknowledge(tx: Transaction, ack: Acknowledge) -> Acknowledged | Rejection:
     row = boxes.message(tx, instance.conversation_id, instance.app_scope, ack.number)
     if row is None:
         return Acknowledged()  # settled before: its receipt was lost
-    boxes.remove(tx, row)
+    boxes.remove(tx, row.conversation_id, row.app_scope, row.number)
     tx.follow_ups.append(Settled(ack.instance_id, row.number))
     tx.note(
         "message.acknowledged",

@@ -124,28 +124,24 @@ def _refused(tx: Transaction, put: PutText, code: RejectionCode, detail: str) ->
     )
 
 
-def put_call(tx: Transaction, call: CallRecord, *, repeated: bool, last_number: int | None = None) -> None:
-    """Put a call into the inbox of its instance's scope. A call never has two messages.
-
-    `last_number` is the highest number given in that inbox, if it is known.
-    """
-    if last_number is None:
-        last_number = boxes.last_inbox_number(tx, call.conversation_id, call.app_scope)
-    number = last_number + 1
+def put_call(tx: Transaction, call: CallRecord, *, repeated: bool) -> None:
+    """Put a call into the inbox of its instance's scope, as its `message`. A call never has two."""
+    assert call.message is not None  # noqa: S101 - whoever puts it has numbered it
     row = InboxRow(
-        call.conversation_id, call.app_scope, number, "tool.call", call.agent_id, call.call_id, b"", repeated, tx.at
-    )
+        call.conversation_id, call.app_scope, call.message, "tool.call", call.agent_id, call.call_id, b"", repeated,
+        tx.at,
+    )  # fmt: skip
     boxes.put(tx, row)
     if call.instance_id is not None:
         tx.follow_ups.append(Deliver(call.instance_id, _call_message(row, call)))
 
 
-def withdraw_call(tx: Transaction, call: CallRecord) -> bool:
-    """Take a call's message out of the inbox; False if it was acknowledged before."""
-    number = boxes.remove_call(tx, call.agent_id, call.conversation_id, call.call_id)
-    if number is not None and call.instance_id:
-        tx.follow_ups.append(Settled(call.instance_id, number))
-    return number is not None
+def withdraw_call(tx: Transaction, call: CallRecord) -> None:
+    """Take a call's message out of the inbox, unless it was acknowledged before."""
+    if call.message is None or not boxes.remove(tx, call.conversation_id, call.app_scope, call.message):
+        return
+    if call.instance_id:
+        tx.follow_ups.append(Settled(call.instance_id, call.message))
 
 
 def _as_message(row: InboxRow, call: CallRecord | None) -> MiniAppMessage | None:

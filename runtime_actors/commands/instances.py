@@ -212,7 +212,7 @@ def _owe_again(tx: Transaction, instance_id: str) -> None:
     """
     again = False
     for call in calls.open_of_instance(tx, instance_id):
-        waits = boxes.message_of_call(tx, call.agent_id, call.conversation_id, call.call_id)
+        waits = boxes.message(tx, call.conversation_id, call.app_scope, call.message or 0)
         again = again or waits is None
         if again:
             inbox.withdraw_call(tx, call)
@@ -221,7 +221,8 @@ def _owe_again(tx: Transaction, instance_id: str) -> None:
 
 def _redeliver(tx: Transaction, call: CallRecord, *, repeated: bool) -> None:
     event = CallEvent.WORKER_LOST if call.status is CallStatus.RUNNING else CallEvent.REDELIVERED
-    moved = must_advance(call, event, at=tx.at)
+    number = boxes.last_inbox_number(tx, call.conversation_id, call.app_scope) + 1
+    moved = must_advance(call, event, at=tx.at, message=number)
     calls.save(tx, moved)
     inbox.put_call(tx, moved, repeated=repeated)
     tx.note(

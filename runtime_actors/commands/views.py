@@ -207,7 +207,7 @@ def view_audit(tx: Transaction, view: View) -> Page:
 def view_counts(tx: Transaction, _view: View) -> Page:
     """Sizes, for `status`."""
     counted = {
-        "open_calls": "select value from counters where name = 'open_calls'",
+        "open_calls": "select cast(total(open_calls) as integer) from agents",
         "inbox_messages": "select count(*) from inbox",
         "outbox_deliveries": "select count(*) from outbox",
         "agents": "select count(*) from agents",

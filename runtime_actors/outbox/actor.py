@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from runtime_actors.timers import Timers
 
 _PAGE: Final = AGENT_WINDOW
+_SETTLE_S: Final = 0.01
+_SETTLE_AT: Final = 32
+"""Nobody waits until one is recorded, so a few share a transaction. Those that a crash takes come again."""
 
 
 @dataclass(slots=True)
@@ -51,10 +54,16 @@ class OutboxActor(RuntimeActor):
         self._attached: dict[int, Attachment] = {}
         self._of_agent: dict[str, dict[int, Attachment]] = {}
         self._numbers = itertools.count(1)
+        self._unsettled: dict[str, list[int]] = {}
+        """Acknowledged by an agent, and not yet told to the store."""
 
     def on_start(self) -> None:
         """Begin to sweep."""
         self._timers.tell_after(self._sweep_s, self._me, m.SweepDue())
+
+    def on_stop(self) -> None:
+        """What was acknowledged is not to come again."""
+        self._settle()
 
     def rebuild(self) -> None:
         """Who is attached stays; what is in flight is sent again."""
@@ -75,6 +84,8 @@ class OutboxActor(RuntimeActor):
                 self._detach(peer)
             case m.PageRead():
                 self._take_page(message)
+            case m.SettleDue():
+                self._settle()
             case m.SweepDue():
                 self._timers.tell_after(self._sweep_s, self._me, m.SweepDue())
                 for attachment in self._attached.values():
@@ -113,7 +124,12 @@ class OutboxActor(RuntimeActor):
                 self._read(attachment)
 
     def _acked(self, agent_id: str, numbers: tuple[int, ...]) -> None:
-        self._store.run(agents.settle_deliveries, agents.Settle(agent_id, numbers))
+        if not self._unsettled:
+            self._timers.tell_after(_SETTLE_S, self._me, m.SettleDue())
+        waiting = self._unsettled.setdefault(agent_id, [])
+        waiting += numbers
+        if len(waiting) >= _SETTLE_AT:
+            self._settle()
         # The window opens at once. If the store could not record it, the sweep finds them again.
         for attachment in self._of_agent.get(agent_id, {}).values():
             for number in numbers:
@@ -121,7 +137,13 @@ class OutboxActor(RuntimeActor):
             if attachment.feed.wants_page():
                 self._read(attachment)
 
+    def _settle(self) -> None:
+        for agent_id, numbers in self._unsettled.items():
+            self._store.run(agents.settle_deliveries, agents.Settle(agent_id, tuple(numbers)))
+        self._unsettled.clear()
+
     def _read(self, attachment: Attachment) -> None:
+        self._settle()  # or it would be read, and sent, again
         attachment.feed.reading = True
         asked, peer, number = frozenset(attachment.feed.in_flight), attachment.peer, attachment.number
         of = agents.PageOf(attachment.agent_id, asked, attachment.conversations, _PAGE, WINDOW_BYTES)

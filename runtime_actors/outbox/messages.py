@@ -48,3 +48,8 @@ class PageRead:
 @dataclass(frozen=True, slots=True)
 class SweepDue:
     """Time to read again what should have been sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettleDue:
+    """Time to tell the store what was acknowledged."""

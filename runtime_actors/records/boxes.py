@@ -94,31 +94,13 @@ def message(tx: Transaction, conversation_id: str, app_scope: str, number: int) 
     return None if row is None else _inbox(row)
 
 
-def message_of_call(tx: Transaction, agent_id: str, conversation_id: str, call_id: str) -> InboxRow | None:
-    """The message by which a call waits to be taken over."""
-    row = tx.row(
-        f"{_INBOX} where conversation_id = ? and call_id = ? and agent_id = ?", conversation_id, call_id, agent_id
-    )
-    return None if row is None else _inbox(row)
-
-
-def remove_call(tx: Transaction, agent_id: str, conversation_id: str, call_id: str) -> int | None:
-    """Take out a call's message; its number, or None if there is none."""
-    row = tx.row(
-        "delete from inbox where conversation_id = ? and call_id = ? and agent_id = ? returning number",
-        conversation_id,
-        call_id,
-        agent_id,
-    )
-    return int(row[0]) if row else None
-
-
-def remove(tx: Transaction, row: InboxRow) -> None:
-    """It was acknowledged, or withdrawn."""
-    tx.sql.execute(
+def remove(tx: Transaction, conversation_id: str, app_scope: str, number: int) -> bool:
+    """It was acknowledged, or is withdrawn; False if it was before."""
+    done = tx.sql.execute(
         "delete from inbox where conversation_id = ? and app_scope = ? and number = ?",
-        (row.conversation_id, row.app_scope, row.number),
+        (conversation_id, app_scope, number),
     )
+    return done.rowcount > 0
 
 
 def page(tx: Transaction, conversation_id: str, app_scope: str, after: int, limit: int) -> list[InboxRow]:
@@ -156,9 +138,9 @@ def post(tx: Transaction, delivery: Delivery) -> None:
             one.conversation_id,
             one.kind,
             one.call_id,
-            one.frame,
             tx.at,
             tx.moment.wall.timestamp(),
+            one.frame,
         ),
     )
 

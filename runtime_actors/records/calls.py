@@ -44,6 +44,7 @@ _CHANGING: Final = (
     "refused_outputs",
     "deadline_boot_s",
     "due_boot_s",
+    "message",
     "updated_at",
 )
 _UPDATE: Final = f"update calls set {', '.join(f'{name} = ?' for name in _CHANGING)} where seq = ?"  # noqa: S608
@@ -142,7 +143,7 @@ def save(tx: Transaction, call: CallRecord) -> None:
 
 def count_open(tx: Transaction) -> int:
     """How many calls are not final."""
-    row = tx.row("select value from counters where name = 'open_calls'")
+    row = tx.row("select total(open_calls) from agents")
     return int(row[0]) if row else 0
 
 

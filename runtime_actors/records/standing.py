@@ -16,7 +16,7 @@ select (select agent_id from conversations where conversation_id = ?1),
     exists (select 1 from switched_off where (kind = 'app' and name = ?2) or (kind = 'tool' and name = ?3)),
     i.instance_id,
     (select count(*) from calls where instance_id = i.instance_id and due_boot_s is not null),
-    (select value from counters where name = 'open_calls'),
+    (select total(open_calls) from agents),
     (select unsettled from agents where agent_id = ?4),
     (select last_number from inboxes where conversation_id = ?1 and app_scope = ?2),
     (select seq from calls where agent_id = ?4 and conversation_id = ?1 and call_id = ?5)

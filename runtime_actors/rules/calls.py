@@ -130,6 +130,8 @@ class CallRecord:
     deadline_wall_s: float
     due_boot_s: float | None
     """When the next thing is due: deadline, or the end of a cancel's grace. None exactly when the call is final."""
+    message: int | None = None
+    """Number of the inbox message that gives it to its app, or gave it: the message ends when it is acknowledged."""
     created_at: str
     updated_at: str
 

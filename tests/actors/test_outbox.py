@@ -49,7 +49,10 @@ def attach(rig: Rig, peer: int = 1, *, agent_id: str = AGENT, conversations: set
 
 
 def ack(rig: Rig, *numbers: int, agent_id: str = AGENT) -> None:
+    """And wait until it is told to the store."""
     rig.tell("outbox", m.Acked(agent_id, numbers))
+    if rig.timers.of(m.SettleDue):
+        rig.due(m.SettleDue)
 
 
 def numbers(ear: Ear[object]) -> list[int]:
@@ -113,6 +116,44 @@ def test_another_agents_acknowledgement_settles_nothing(rig: Rig) -> None:
 
     assert (left(rig), left(rig, "other")) == ([1], [])
     assert numbers(other) == [1]
+
+
+@pytest.mark.usefixtures("outbox")
+def test_acknowledgements_that_come_together_are_recorded_together(rig: Rig) -> None:
+    attach(rig)
+    post(rig, 3)
+
+    for number in (1, 2, 3):
+        rig.tell("outbox", m.Acked(AGENT, (number,)))
+
+    assert left(rig) == [1, 2, 3]
+    rig.due(m.SettleDue)
+    assert left(rig) == []
+    [(noted,)] = rig.rows("select count(*) from audit where event = 'delivery.settled'")
+    assert noted == 1
+
+
+def test_what_was_acknowledged_is_recorded_before_the_end(rig: Rig, outbox: OutboxActor) -> None:
+    attach(rig)
+    post(rig)
+    rig.tell("outbox", m.Acked(AGENT, (1,)))
+
+    outbox.on_stop()
+    rig.settle()
+
+    assert left(rig) == []
+
+
+@pytest.mark.usefixtures("outbox")
+def test_what_was_acknowledged_is_not_read_and_sent_again(rig: Rig) -> None:
+    ear = attach(rig)
+    post(rig)
+    assert numbers(ear) == [1]
+    rig.tell("outbox", m.Acked(AGENT, (1,)))
+
+    rig.due(m.SweepDue)
+
+    assert numbers(ear) == []
 
 
 @pytest.mark.usefixtures("outbox")

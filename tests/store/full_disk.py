@@ -134,7 +134,7 @@ def reopened(state: Path) -> dict[str, Any]:
             "c2": bench.status("c2"),
             "results": bench.row("select count(*) from outbox where kind = 'lineup.v1.tool.result'")[0],
             "ended": bench.row("select count(*) from audit where event = 'call.ended'")[0],
-            "counted": bench.row("select value from counters where name = 'open_calls'")[0],
+            "counted": bench.row("select cast(total(open_calls) as integer) from agents")[0],
         }
 
 
