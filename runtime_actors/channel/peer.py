@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 import time
 from enum import Enum
 from typing import Final
@@ -25,7 +27,10 @@ class Read(Enum):
 
 
 class Peer:
-    """One connection. Only the socket thread touches it."""
+    """One connection. Only the socket thread touches it, but for `write_now`.
+
+    `writing` is held by whoever writes, and to close the socket: its number may be another file's at once.
+    """
 
     __slots__ = (
         "_commands",
@@ -47,6 +52,7 @@ class Peer:
         "unfinished",
         "watched",
         "window",
+        "writing",
     )
 
     def __init__(self, number: int, sock: socket.socket, door: OpenDoor, who: tuple[int, int], window: Window) -> None:
@@ -71,19 +77,36 @@ class Peer:
         """Bytes that wait to be written ..."""
         self.behind_since = 0.0
         """... and since when there are any; monotonic, in seconds."""
+        self.writing = threading.Lock()
         self._head = memoryview(b"")
         self._queue: list[bytes] = []
         self._second = 0.0
         self._commands = 0
 
+    def write_now(self, data: bytes) -> bool:
+        """From any thread: write, or queue what the socket does not take and what something waits before.
+
+        Whether the socket thread has to be told; it finds out as well if the peer cannot be written to.
+        """
+        with self.writing:
+            if self.broken or self.closing is not None:
+                return False
+            if not self.pending:
+                with contextlib.suppress(OSError):
+                    data = data[self.sock.send(data) :]
+            if data:
+                self.put(data)
+            return bool(data)
+
     def put(self, data: bytes) -> None:
+        """Queue; `writing` is held, or nobody knows of this peer yet."""
         if not self.pending:
             self.behind_since = time.monotonic()
         self._queue.append(data)
         self.pending += len(data)
 
     def write(self) -> None:
-        """Write what the socket takes now. Everything queued goes out in one piece.
+        """Write what the socket takes now, with `writing` held. Everything queued goes out in one piece.
 
         Raises:
             OSError: the peer cannot be written to.

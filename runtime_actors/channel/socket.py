@@ -1,7 +1,8 @@
 """The one thread that owns every socket of the daemon.
 
 Actors call `listen`, `send`, `close` and so on from any thread: these leave an order and wake the thread, which alone
-touches the sockets. What peers do comes back as events (`channel.events`) in the mailbox of their door.
+touches the sockets. Only a frame that nothing waits before is written at once, by whoever sends it: that spares a
+hand-over. What peers do comes back as events (`channel.events`) in the mailbox of their door.
 
 Nothing a peer does can cost more than its limits: each gets one frame a turn, and is not read while its reader has not
 come to what it said before, or while it does not read what it was sent; what is kept, read or to be written, is bounded
@@ -45,7 +46,7 @@ _FLUSH_S: Final = 1.0
 _SLOW_S: Final = 0.5
 _MUCH: Final = 64 * 1024  # waits for one peer: time to look at what waits for all
 
-_Order = tuple[int, bytes] | Callable[[], None]
+_Order = Peer | Callable[[], None]
 
 
 class SocketThread(threading.Thread):
@@ -91,8 +92,10 @@ class SocketThread(threading.Thread):
         self._orders.put(functools.partial(self._open, OpenDoor(door, listener)))
 
     def send(self, peer: int, message: bytes) -> None:
-        """Queue one frame. It is dropped if the peer is closed, or closes before it is written."""
-        self._orders.put((peer, message))
+        """Write one frame, or queue it. It is dropped if the peer is closed, or closes before it is written."""
+        known = self._peers.get(peer)  # the only thing of this thread's that others read
+        if known is not None and known.write_now(zmtp.pack(message)):
+            self._orders.put(known)
 
     def close(self, peer: int) -> None:
         """Write what is queued for it, for at most 1 s, and close it. From now on it is not read."""
@@ -128,7 +131,8 @@ class SocketThread(threading.Thread):
             self._orders.close()
             self._selector.close()
             for left in self._peers.values():
-                left.sock.close()
+                with left.writing:
+                    left.sock.close()
             for door in self._doors.values():
                 door.sock.close()
 
@@ -171,15 +175,13 @@ class SocketThread(threading.Thread):
     def _take_orders(self) -> None:
         written: dict[Peer, None] = {}
         for order in self._orders.take():
-            if not isinstance(order, tuple):
+            if isinstance(order, Peer):
+                written[order] = None
+            else:
                 order()
-                continue
-            peer = self._peers.get(order[0])
-            if peer is not None and peer.closing is None and not peer.broken:
-                peer.put(zmtp.pack(order[1]))
-                written[peer] = None
         for peer in written:
-            self._write(peer)
+            if peer.number in self._peers:
+                self._write(peer)
 
     # Doors.
 
@@ -342,7 +344,8 @@ class SocketThread(threading.Thread):
             seldom.info("a peer sent too many commands", peer.door.door.name, pid=peer.pid)
             self._drop(peer, CloseReason.PROTOCOL_ERROR)
         elif isinstance(event, zmtp.Reply):
-            peer.put(event.data)
+            with peer.writing:
+                peer.put(event.data)
             self._write(peer)
 
     def _used_up(self, peer: Peer) -> None:
@@ -379,10 +382,12 @@ class SocketThread(threading.Thread):
     def _write(self, peer: Peer) -> None:
         was_stuck = peer.pending > self._limits.unread_bytes
         try:
-            peer.write()
+            with peer.writing:
+                peer.write()
         except OSError:
-            peer.discard_output()
-            peer.broken = True
+            with peer.writing:
+                peer.discard_output()
+                peer.broken = True
             if peer.closing is None and not peer.door.paused:
                 self._ready[peer] = None
         if peer.closing is not None and not peer.pending:
@@ -449,8 +454,9 @@ class SocketThread(threading.Thread):
         if peer.watched:
             self._selector.unregister(peer.sock)
             peer.watched = 0
-        peer.discard_output()
-        peer.sock.close()
+        with peer.writing:
+            peer.discard_output()
+            peer.sock.close()
         if peer.opened:
             name = peer.door.door.name
             peer.door.door.mailbox.tell(PeerClosed(name, peer.number, reason))
