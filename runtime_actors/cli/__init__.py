@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from runtime_actors.cli import agents, background, demos, doctor, listings, orders, runs
+from runtime_actors.cli import agents, background, bench, demos, doctor, listings, orders, runs
 from runtime_actors.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, code_of
 from runtime_actors.client import ClientError
 from runtime_actors.rules.registration import RUNTIME_VERSION
@@ -44,6 +44,7 @@ _COMMANDS: Final = (
     orders.restore,
     demos.demo,
     doctor.doctor,
+    bench.bench,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -75,9 +76,17 @@ def _listen(_context: click.Context, _parameter: click.Parameter, given: str | N
     return given
 
 
+class _Seconds(click.FloatRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - click's
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):  # no bound excludes it
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return found
+
+
 def _seconds(name: str, what: str, default: float) -> Callable[[_F], _F]:
     return click.option(
-        name, type=click.FloatRange(0, 86_400), default=default, hidden=True, metavar="SECONDS", help=what
+        name, type=_Seconds(0, 86_400), default=default, hidden=True, metavar="SECONDS", help=what
     )
 
 
