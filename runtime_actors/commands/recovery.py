@@ -107,6 +107,5 @@ def retire_missing_apps(tx: Transaction, _nothing: object) -> None:
     for instance in rows.unfinished(tx):
         if instance.state in LIVE and instance.app_scope not in tx.settings.catalogue.apps:
             instances.close_instance(tx, instance, RejectionCode.APP_DISABLED, "its app is not registered any more")
-    for call in calls.every_open(tx):
-        if call.tool_id not in tx.settings.catalogue.tools:
-            endings.give_up(tx, call, RejectionCode.APP_DISABLED, "its tool is not registered any more")
+    for call in calls.open_of_other_tools(tx, tx.settings.catalogue.tools.keys()):
+        endings.give_up(tx, call, RejectionCode.APP_DISABLED, "its tool is not registered any more")

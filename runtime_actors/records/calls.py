@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ from runtime_actors.records.instances import IS_LIVE
 from runtime_actors.rules.calls import CallKey, CallRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from runtime_actors.records.transaction import Transaction
 
@@ -102,6 +103,15 @@ def every_open(tx: Transaction) -> Iterator[CallRecord]:
     """All calls that are not final, oldest first."""
     for row in tx.rows(f"{_SELECT} where due_boot_s is not null order by seq"):
         yield _made(row)
+
+
+def open_of_other_tools(tx: Transaction, known: Collection[str]) -> list[CallRecord]:
+    """Calls that are not final, of tools that are not among `known`; oldest first."""
+    rows = tx.rows(
+        f"{_SELECT} where due_boot_s is not null and tool_id not in (select value from json_each(?)) order by seq",
+        json.dumps(sorted(known)),
+    )
+    return [_made(row) for row in rows]
 
 
 def running(tx: Transaction) -> list[CallKey]:
