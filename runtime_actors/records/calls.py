@@ -108,7 +108,7 @@ def every_open(tx: Transaction) -> Iterator[CallRecord]:
 def open_of_other_tools(tx: Transaction, known: Collection[str]) -> list[CallRecord]:
     """Calls that are not final, of tools that are not among `known`; oldest first."""
     rows = tx.rows(
-        f"{_SELECT} where due_boot_s is not null and tool_id not in (select value from json_each(?)) order by seq",
+        f"{_SELECT} where due_boot_s is not null and tool_id not in (select value from json_each(?)) order by seq",  # noqa: S608
         json.dumps(sorted(known)),
     )
     return [_made(row) for row in rows]
