@@ -172,6 +172,16 @@ def test_an_invalid_result_leaves_the_call_running_and_the_third_ends_it(records
     assert [body(one)["call"]["error_code"] for one in records.outbox()] == ["tool_output_invalid"]
 
 
+def test_an_invalid_result_that_takes_a_call_over_is_audited_as_that(records: Records) -> None:
+    call = admitted(records)
+    attached(records, call.instance_id)
+
+    records.run(calls.finish, a_result(by(call, "q1"), ok=1))
+
+    assert records.call().status is CallStatus.RUNNING
+    assert [entry.event for entry in records.audit()[-2:]] == ["report.refused", "call.running"]
+
+
 def test_an_invalid_result_counts_once_for_each_request(records: Records) -> None:
     call = running(records)
 

@@ -1,4 +1,4 @@
-"""An agent that follows section 8 of docs/protocol.md to the letter and writes down everything it saw.
+"""An agent that follows section 8 of docs/protocol.md to the letter and writes its history (docs/history.md).
 
 It is not the product's `AgentSession`: a fault that both ends share would go unseen. Only the socket is the same.
 """
@@ -95,7 +95,6 @@ class Agent:
         if not self.revision and revision is None:
             self.wait("the inventory", lambda: self.revision)
         body = {"call_id": call_id, "tool_id": tool, "inventory_revision": revision or self.revision, "input": given}
-        self._note("invoked", conversation=conversation, call_id=call_id, tool=tool, input=given)
         self.calls[conversation, call_id] = self.send("tool.invoke", body, conversation=conversation)
         return conversation, call_id
 
@@ -131,7 +130,7 @@ class Agent:
         if conversation is not None:
             tree["conversation_id"] = conversation
         frame: bytes = msgpack.packb(tree)
-        self._note("asked", id=request_id, kind=kind, conversation=conversation, call_id=body.get("call_id"))
+        self._note("invoke", id=request_id, kind=kind, conversation=conversation, body=body)
         self._unanswered[request_id] = (frame, time.monotonic())
         if self._attached:
             self._send(frame)
@@ -178,8 +177,10 @@ class Agent:
             if one["what"] == "delivered" and "call" in one["body"]
         }
         for one in history:
-            if one["what"] == "invoked" and (one["conversation"], one["call_id"]) not in done:
-                self.calls[one["conversation"], one["call_id"]] = ""
+            if one["what"] == "invoke" and one["kind"] == "tool.invoke":
+                key = one["conversation"], one["body"]["call_id"]
+                if key not in done:
+                    self.calls[key] = ""
 
     def open_calls(self) -> list[tuple[str, str]]:
         """Invoked, not refused, and no final state was delivered."""
@@ -214,6 +215,8 @@ class Agent:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            for request_id in self._unanswered:
+                self._note("info", id=request_id, code="connection_lost")
         self._attached = False
 
     # --- the connection ---
@@ -289,11 +292,14 @@ class Agent:
 
     def _answered(self, request_id: str, kind: str, body: dict[str, Any]) -> None:
         if body.get("code") in AGAIN | {"not_attached"}:
-            self._note("unknown", id=request_id, code=body["code"])
+            self._note("info", id=request_id, code=body["code"])
             return  # repeated when it is overdue
         del self._unanswered[request_id]
         self.answers[request_id] = (kind, body)
-        self._note("answered", id=request_id, kind=kind, body=body)
+        if kind == "rejected":
+            self._note("fail", id=request_id, code=body["code"], body=body)
+        else:
+            self._note("ok", id=request_id, kind=kind, body=body)
 
     def _delivered(self, kind: str, body: dict[str, Any], conversation: str, frame: bytes) -> None:
         number = body["number"]
@@ -325,8 +331,8 @@ class Agent:
             "sent_at": _AT,
             "body": {"numbers": list(numbers)},
         }
-        self._send(msgpack.packb(tree))
         self._note("settled", stream=self.stream, numbers=list(numbers))
+        self._send(msgpack.packb(tree))
 
     def _note(self, what: str, **fields: object) -> None:
-        self.history.append({"what": what, "agent": self.name, "at": time.monotonic(), **fields})
+        self.history.append({"what": what, "at": time.monotonic(), "by": self._prefix, "agent": self.name, **fields})

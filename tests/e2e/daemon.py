@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,8 @@ CAN_SEAL: Final = sys.platform == "linux" and landlock.kernel_abi() > 0 and secc
 """Whether the default minimum of isolation can be had on this machine."""
 ACCEPTED: Final = () if CAN_SEAL else ("--min-isolation=process",)
 """What a daemon of a test must be told to run here at all. A test that is about isolation says something else."""
+
+_FAILPOINT: Final = re.compile(r"failpoint  command=(\S+) point=(\S+) action=(\S+)\n")
 
 T = TypeVar("T")
 
@@ -157,6 +160,11 @@ class Daemon:
         """How often this failpoint was hit, over all starts."""
         mark = f"failpoint  command={command} point={point} action={action}\n"
         return self.said().count(mark)
+
+    def failpoints(self) -> list[dict[str, Any]]:
+        """Every failpoint that was hit, over all starts, as lines of a history; the time is that of looking."""
+        found = _FAILPOINT.findall(self.said())
+        return [{"what": "fault", "at": time.monotonic(), "by": "nemesis", "kind": ":".join(words)} for words in found]
 
     def family(self) -> list[psutil.Process]:
         """The zygote and all workers."""

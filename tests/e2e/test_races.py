@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -89,8 +89,8 @@ def test_a_result_after_the_end_of_the_grace_is_refused_and_the_process_goes_on(
 
     ended = agent.final(key)
     assert (ended["status"], ended["error_code"]) == ("cancelled", "cancel_grace_passed")
-    said = wait_until("the late word", lambda: _said(world, key[1], "completed"))
-    assert [(one["accepted"], one["code"]) for one in said] == [(False, "call_already_final")]
+    said = wait_until("the late word", lambda: _said(world, key[1], "tools.complete"))
+    assert said == [("fail", "call_already_final")]
     news = [one for one in worker_words(world.daemon) if one["what"] == "changed" and one["call_id"] == key[1]]
     assert [one["status"] for one in news] == ["running", "cancelled"]
     assert world.daemon.worker("c1")["pid"] == pid
@@ -101,9 +101,11 @@ def test_a_result_after_the_end_of_the_grace_is_refused_and_the_process_goes_on(
     assert world.violations() == []
 
 
-def _said(world: World, call_id: str, word: str) -> list[dict[str, Any]]:
+def _said(world: World, call_id: str, kind: str) -> list[tuple[str, str | None]]:
+    """How an app's requests of a kind about a call went."""
     words = worker_words(world.daemon)
-    return [one for one in words if one["what"] == "said" and (one["call_id"], one["word"]) == (call_id, word)]
+    asked = {one["id"] for one in words if one.get("kind") == kind and one["body"]["call_id"] == call_id}
+    return [(one["what"], one["code"]) for one in words if one["what"] in {"ok", "fail"} and one["id"] in asked]
 
 
 def test_an_instance_that_is_closed_as_it_dies_is_closed_once(world: World, agent: Agent) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests import checker
+from runtime_actors import checker
 from tests.e2e.agent import Agent
 from tests.e2e.daemon import wait_until
 from tests.faults.world import World

@@ -15,9 +15,8 @@ from typing import Final, Self
 import psutil
 import pytest
 
-from runtime_actors import state_folder
+from runtime_actors import checker, state_folder
 from runtime_actors.client import ClientError, DoorClient, door_of
-from tests import checker
 from tests.e2e.agent import Agent
 from tests.e2e.daemon import APPS, QUICK, Daemon, is_alive, short_folder, wait_until
 from tests.e2e.made_apps import SERVES, write_app

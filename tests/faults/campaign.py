@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import runtime_actors.daemon  # noqa: F401 - loads every command
+from runtime_actors import checker
 from runtime_actors.commands.command import COMMANDS
-from tests import checker
 from tests.e2e.agent import Agent, History
 from tests.e2e.daemon import TooLong, wait_until
 from tests.faults.world import SPOILED, World, copy

@@ -10,23 +10,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from runtime_actors import checker
+from runtime_actors.checker.evidence import LISTINGS
+from runtime_actors.checker.run import RENAMED
 from runtime_actors.client import ClientError, DaemonNotRunning
-from tests import checker
 from tests.e2e.agent import Agent, History
 from tests.e2e.daemon import APPS, QUICK, Daemon, TooLong, wait_until
 
 PROBE: Final = (APPS / "probe",)
 WITH_GUEST: Final = (APPS / "probe", APPS / "guest")
 ONCE: Final = frozenset({"probe.once"})
+ECHO: Final = "text"
+"""The probe repeats this field of its input in every result."""
 SPOILED: Final = "spoiled"
 """The conversation whose instance can never start."""
+UNUSABLE: Final = "ins spoiled"
 _DRAIN_S: Final = 30.0
 _STUCK_S: Final = 3.0
-
-
-def made_by_probe(done: checker.Row) -> bool:
-    """The probe puts its input's text into every result, and no runtime could guess it."""
-    return bool(done["result"]) and done["result"]["text"] == done["input"]["text"]
 
 
 class World:
@@ -37,6 +37,7 @@ class World:
         self.history: History = []
         self.agents: list[Agent] = []
         self.deaths = 0
+        self._drains = 0
         self.next_options: list[tuple[str, ...]] = []
         """Options of the next starts, in order; then none."""
         self.drops: frozenset[str] = frozenset()
@@ -57,6 +58,7 @@ class World:
         """Start the daemon again if it has died."""
         if not self.daemon.running:
             self.deaths += 1
+            self.note("fault", "nemesis", kind="daemon-died")
             self.start()
 
     def start(self) -> None:
@@ -106,8 +108,23 @@ class World:
         except ClientError:
             return None
 
+    def note(self, what: str, by: str, **fields: object) -> None:
+        """Write down what was done to the run, rather than in it."""
+        self.history.append({"what": what, "at": time.monotonic(), "by": by, **fields})
+
     def drain(self, within_s: float = _DRAIN_S) -> None:
         """Until no call is open, every delivery was handled and settled, and no instance is between two states."""
+        self._drains += 1
+        wait = {"id": f"drain/{self._drains}", "kind": "drain"}
+        self.note("invoke", "harness", **wait)
+        try:
+            self._drain(within_s)
+        except TooLong:
+            self.note("info", "harness", **wait)
+            raise
+        self.note("ok", "harness", **wait)
+
+    def _drain(self, within_s: float) -> None:
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             for agent in self.agents:
@@ -137,15 +154,17 @@ class World:
                 self.drain()
 
     def _evidence(self) -> checker.Evidence:
-        listings = {what: self.daemon.listed(what) for what in ("calls", "inbox", "outbox", "ps", "focus", "status")}
-        history = [*self.history, *worker_words(self.daemon)]
-        return checker.Evidence(
-            sorted(history, key=lambda one: one["at"]), self.daemon.audit(), listings, once=ONCE, shown=made_by_probe
-        )
+        """One state of the records: read again if something was noted meanwhile."""
+        while True:
+            listings = {what: self.daemon.listed(what) for what in LISTINGS}
+            audit = self.daemon.audit()
+            if listings["status"][0]["audit"] == self.daemon.listed("status")[0]["audit"]:
+                history = [*self.history, *self.daemon.failpoints(), *worker_words(self.daemon)]
+                return checker.Evidence(history, audit, listings, once=ONCE, echo=ECHO)
 
     def violations(self) -> list[str]:
         """What the checker says, the daemon's own verdict on its chain, and whatever it called an error."""
-        faults = checker.violations(self.evidence())
+        faults = [str(found) for found in checker.violations(self.evidence())]
         try:
             self.order("verify_audit", {})
         except ClientError as error:
@@ -200,10 +219,11 @@ def prepare(state: Path) -> History:
     with sqlite3.connect(state / "store.db") as sql:
         sql.execute("update outbox set created_wall_s = created_wall_s - 31 * 86400 where call_id = ?", (old[1],))
         # No log file can have this name, so the supervisor fails whenever it is to fork for this instance.
-        of = "(select instance_id from instances where conversation_id = ?)"
+        [(known,)] = sql.execute("select instance_id from instances where conversation_id = ?", (SPOILED,))
+        world.note("fault", "nemesis", kind=RENAMED, detail={"from": known, "to": UNUSABLE})
         for table in ("attempts", "calls", "instances"):
-            rename = f"update {table} set instance_id = 'ins spoiled' where instance_id in {of}"  # noqa: S608 - our names
-            sql.execute(rename, (SPOILED,))
+            rename = f"update {table} set instance_id = ? where instance_id = ?"  # noqa: S608 - our names
+            sql.execute(rename, (UNUSABLE, known))
     sql.close()
     return world.history
 

@@ -103,7 +103,7 @@ def test_an_inbox_that_nobody_reads_fills_up_and_no_other_does(arena: Arena) -> 
             agent.send("message", body, conversation="flooded")
             if number % BATCH == BATCH - 1:
                 agent.wait("answers", lambda number=number: len(agent.answers) > number)  # type: ignore[misc]
-        refused = agent.wait("a refusal", lambda: [one for one in agent.history if one["what"] == "unknown"])
+        refused = agent.wait("a refusal", lambda: [one for one in agent.history if one["what"] == "info"])
 
     assert {kind for kind, _ in agent.answers.values()} == {"message.receipt"}
     assert len(agent.answers) == INBOX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -30,12 +31,24 @@ class Probe:
 
     def __init__(self, sdk: MiniAppSDK) -> None:
         self._sdk = sdk
+        self._requests = itertools.count(1)
         self._held: dict[str, MiniAppToolCall] = {}
         self._ends: dict[str, asyncio.Event] = {}
 
     def log(self, what: str, **fields: object) -> None:
-        row = {"what": what, "conversation": self._sdk.context.conversation_id, "scope": self._sdk.context.app_scope}
-        print(json.dumps(row | {"pid": os.getpid(), "at": time.monotonic()} | fields), flush=True)  # noqa: T201 - the worker's log
+        """A line of this process's history (docs/history.md)."""
+        context = self._sdk.context
+        row = {"what": what, "at": time.monotonic(), "by": f"{context.app_scope}-{os.getpid()}", "pid": os.getpid()}
+        row |= {"conversation": context.conversation_id, "scope": context.app_scope}
+        print(json.dumps(row | fields), flush=True)  # noqa: T201 - the worker's log
+
+    async def ask(self, kind: str, body: JsonObject, asking: Awaitable[CommandReceipt]) -> CommandReceipt:
+        """Send a request, and write down before and after what it is and how it went."""
+        request = f"{os.getpid()}/{next(self._requests)}"
+        self.log("invoke", id=request, kind=kind, body=body)
+        receipt = await asking
+        self.log("ok" if receipt.accepted else "fail", id=request, code=receipt.code)
+        return receipt
 
     def logged(self, serve: Serve) -> Serve:
         async def logging(call: MiniAppToolCall) -> JsonObject | None:
@@ -62,8 +75,8 @@ class Probe:
         await self._take_over(call)
         begun = call.progress.percent if call.progress and call.progress.percent else 0
         for step in range(int(begun), int(call.input.get("steps", 3))):
-            receipt = await self._sdk.tools.report_progress(call.call_id, percent=step + 1, note=f"step {step + 1}")
-            self._said(call, "progress", receipt)
+            progress = self._sdk.tools.report_progress(call.call_id, percent=step + 1, note=f"step {step + 1}")
+            await self.ask("tools.report_progress", {"call_id": call.call_id, "percent": step + 1}, progress)
             await asyncio.sleep(call.input.get("step_ms", 20) / 1000)
         await self._complete(call)
 
@@ -87,13 +100,13 @@ class Probe:
         await self._complete(call)
 
     async def fail(self, call: MiniAppToolCall) -> None:
-        receipt = await self._sdk.tools.fail(call.call_id, code="app.nope", message="it was asked to")
-        self._said(call, "failed", receipt)
+        failing = self._sdk.tools.fail(call.call_id, code="app.nope", message="it was asked to")
+        await self.ask("tools.fail", {"call_id": call.call_id}, failing)
 
     async def bad(self, call: MiniAppToolCall) -> None:
         """Say the wrong thing three times."""
         for _ in range(3):
-            self._said(call, "bad", await self._sdk.tools.complete(call.call_id, {"wrong": True}))
+            await self._complete(call, {"wrong": True})
 
     async def die(self, call: MiniAppToolCall) -> JsonObject | None:
         """Be killed in the middle, as often as the input says."""
@@ -115,7 +128,8 @@ class Probe:
         if call.input.get("complete_on_cancel"):
             await self._complete(call)
         else:
-            self._said(call, "cancelled", await self._sdk.tools.cancel(call.call_id, "as you wish"))
+            cancelling = self._sdk.tools.cancel(call.call_id, "as you wish")
+            await self.ask("tools.cancel", {"call_id": call.call_id}, cancelling)
 
     async def text(self, message: MiniAppMessage) -> None:
         text = message.message.text if message.message else ""
@@ -134,15 +148,12 @@ class Probe:
             await self._acknowledge(call.message_id)
 
     async def _acknowledge(self, message_id: str) -> None:
-        receipt = await self._sdk.inbox.acknowledge(message_id)
-        if receipt.accepted:
-            self.log("acked", message_id=message_id)
+        await self.ask("inbox.acknowledge", {"message_id": message_id}, self._sdk.inbox.acknowledge(message_id))
 
-    async def _complete(self, call: MiniAppToolCall) -> None:
-        self._said(call, "completed", await self._sdk.tools.complete(call.call_id, self._result(call)))
-
-    def _said(self, call: MiniAppToolCall, word: str, receipt: CommandReceipt) -> None:
-        self.log("said", call_id=call.call_id, word=word, accepted=receipt.accepted, code=receipt.code)
+    async def _complete(self, call: MiniAppToolCall, result: JsonObject | None = None) -> None:
+        result = self._result(call) if result is None else result
+        body: JsonObject = {"call_id": call.call_id, "result": result}
+        await self.ask("tools.complete", body, self._sdk.tools.complete(call.call_id, result))
 
     def _result(self, call: MiniAppToolCall) -> JsonObject:
         return {"text": call.input["text"], "by": os.getpid()}
