@@ -166,12 +166,12 @@ def _place(deed: Deed, operation: Operation, entry: Entry) -> Iterator[Violation
 
 def _words(deed: Deed, asked: list[Operation], entry: Entry) -> Iterator[Violation]:
     """A MiniApp's last word that was taken is how the call ended; one that was refused is not."""
-    to = entry.detail.get("to")
+    to, code = entry.detail.get("to"), entry.detail.get("code")
+    by_app = code is None or str(code).startswith("app.")  # else time, a death or an operator ended it
     taken = any(one.outcome != "fail" and _WORDS[one.asked.kind] == to for one in asked)
     for one in asked:
-        is_it = _WORDS[one.asked.kind] == to and (
-            "result" not in one.asked.body or digest_of(one.asked.body["result"]) == entry.digest
-        )
+        same = "result" not in one.asked.body or digest_of(one.asked.body["result"]) == entry.digest
+        is_it = by_app and same and _WORDS[one.asked.kind] == to
         shown = (*one.rows, entry.row)
         if one.outcome == "ok" and not is_it:
             yield Violation("end-disagrees", _name(deed), f"its app's word was taken, and it ended as {to}", shown)

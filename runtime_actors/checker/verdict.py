@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from runtime_actors.checker.chain import check_chain, check_marks
 from runtime_actors.checker.deliveries import check_deliveries
 from runtime_actors.checker.evidence import Evidence, Unreadable
-from runtime_actors.checker.messages import check_messages, check_work
+from runtime_actors.checker.inboxes import check_messages, check_work
 from runtime_actors.checker.operations import Deeds, check_operations, check_refusals
 from runtime_actors.checker.reads import check_reads
 from runtime_actors.checker.run import Run
