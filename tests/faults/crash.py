@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Final
 
 from runtime_actors.client import ClientError
 from tests.e2e.agent import History
@@ -19,6 +20,9 @@ from tests.faults import campaign, world
 
 Job = tuple[campaign.Case, int]
 """What is planted, and the seed."""
+
+
+_KINDS: Final = ("daemon", "zygote", "worker")
 
 
 def planned(seeds: range, only: str | None) -> Iterator[Job]:
@@ -81,6 +85,8 @@ def main() -> int:
         f"deliveries, {totals['entries']} audit entries; {failed} runs broke a promise"
     )
     points = {f"{one.command}:{one.point}:{one.action}" for case, _ in jobs for one in case.faults}
+    kills = {kind: sum(totals[point] for point in points if point.endswith(f":kill-{kind}")) for kind in _KINDS}
+    say("processes killed: " + ", ".join(f"{count} {kind}s" for kind, count in kills.items()))
     rarest = sorted(points, key=lambda point: totals[point])[:3]
     say(f"{len(points)} failpoints; least often struck: " + ", ".join(f"{point} {totals[point]}x" for point in rarest))
     return 1 if failed or not jobs else 0
