@@ -86,7 +86,8 @@ class Pending:
 
     def take_answer(self, answer: envelope.Envelope) -> None:
         """Give an answer to whoever waits for it. One to an id that is not open is a repeat: nobody needs it."""
-        request = self._waiting.pop(answer.body.get("request_id") or "", None)
+        request_id = answer.body.get("request_id")
+        request = self._waiting.pop(request_id, None) if isinstance(request_id, str) else None
         if request is None:
             return
         self._credit.release()

@@ -234,7 +234,8 @@ class Session:
 
     def _on_context(self, said: envelope.Envelope) -> None:
         changed = wire.ContextChanged.model_validate(said.body)
-        self._context = self.context().model_copy(update={"state": changed.state})
+        if self._context is not None:  # before the welcome there is nothing to change
+            self._context = self._context.model_copy(update={"state": changed.state})
 
     def _on_message(self, said: envelope.Envelope) -> None:
         message = MiniAppMessage.model_validate(said.body)

@@ -73,8 +73,8 @@ class DaemonMachinery:
             return None
 
     def log_tail(self, instance_id: str, lines: int) -> list[str]:
-        """The end of an instance's log, long lines cut."""
-        return [line[:1000] for line in self.logs.tail(instance_id, lines)]
+        """The end of an instance's log, long lines cut. A NUL, which no frame may hold, is shown as what it is not."""
+        return [line[:1000].replace("\0", "\ufffd") for line in self.logs.tail(instance_id, lines)]
 
     def backup(self, path: str, done: Callable[[JsonObject | Rejection], None]) -> None:
         """Copy the store on the store's own thread."""

@@ -53,8 +53,8 @@ def catalogue() -> Catalogue:
 class GoldenRuntime:
     """Plays one story."""
 
-    def __init__(self, state: Path) -> None:
-        known = catalogue()
+    def __init__(self, state: Path, known: Catalogue | None = None) -> None:
+        known = known or catalogue()
         self.rig = Rig(state, some_settings(known))
         self.said: list[Said] = []
         """Since the last thing that happened, in order; what was compared with a case is taken out."""

@@ -298,7 +298,8 @@ class ChannelActor(RuntimeActor):
             self._invalid(session, said.id, RejectionCode.MESSAGE_INVALID, envelope.describe(error))
 
     def _on_hello(self, session: Session, hello: wire.Hello) -> None:
-        proven = hello.attempt_id == session.attempt_id and hmac.compare_digest(hello.token, session.token)
+        shown, token = hello.token.encode(), session.token.encode()  # as text only ASCII can be compared
+        proven = hello.attempt_id == session.attempt_id and hmac.compare_digest(shown, token)
         if not proven:
             self._refuse_session(session, RejectionCode.ATTACH_DENIED, "wrong attempt or token", "attach_denied")
             return
@@ -341,7 +342,15 @@ class ChannelActor(RuntimeActor):
         """The one word of a worker that can be believed: nothing of the app is in it yet."""
         if session.phase is Phase.SEALING:
             assert session.pid is not None  # noqa: S101 - a stranger is not listened to
-            verdict = self._measure(session.pid, confined)
+            try:
+                verdict = self._measure(session.pid, confined)
+            except OSError as error:  # no descriptor is free to look with; the next attempt may be luckier
+                logger.warning(
+                    "a worker could not be measured",
+                    extra={"attempt_id": session.attempt_id, "reason": error.strerror},
+                )
+                self._condemn(session, "not_measured")
+                return
             session.level = verdict.level
             if not verdict.enough:
                 logger.warning(

@@ -14,6 +14,7 @@ from runtime_actors.commands import agents, inbox
 from runtime_actors.commands import calls as call_commands
 from runtime_actors.contract import codec, envelope
 from runtime_actors.contract.inbox import InboxAcknowledge, InboxList, InboxPage, MiniAppMessage
+from runtime_actors.contract.payload import node_count
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.contract.tools import CallReply, CommandReceipt, ToolGet
 from runtime_actors.records.boxes import number_of
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _PAGE_BYTES_LEFT: Final = 4096
 """Of a frame, for the envelope around a page."""
+_PAGE_NODES_LEFT: Final = 32
+"""Likewise."""
 
 
 class Requests:
@@ -130,14 +133,19 @@ class Requests:
             self.answer_decided(m.Decided(listed.attempt_id, listed.request_id, listed.page))
             return
         fitting: list[MiniAppMessage] = []
-        size = _PAGE_BYTES_LEFT
+        size, nodes = _PAGE_BYTES_LEFT, _PAGE_NODES_LEFT
         for message in listed.page.messages:
-            size += len(codec.encode(message.to_wire()))
-            if fitting and size > codec.MAX_FRAME_BYTES:
+            shown = message.to_wire()
+            size += len(codec.encode(shown))
+            nodes += node_count(shown)
+            if fitting and (size > codec.MAX_FRAME_BYTES or nodes > codec.MAX_NODES):
                 break
             fitting.append(message)
         more = len(fitting) < len(listed.page.messages) or not listed.page.complete
         page = InboxPage(request_id=listed.request_id, messages=tuple(fitting), more=more)
+        session = self._sessions.of_attempt.get(listed.attempt_id)
+        if session is not None:
+            session.gave(fitting)
         self._answer(listed.attempt_id, listed.request_id, "lineup.v1.inbox.page", page)
 
     def answer_get(self, looked: m.Looked) -> None:

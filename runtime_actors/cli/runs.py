@@ -85,9 +85,7 @@ class _Seconds(click.FloatRange):
 
 
 def _seconds(name: str, what: str, default: float) -> Callable[[_F], _F]:
-    return click.option(
-        name, type=_Seconds(0, 86_400), default=default, hidden=True, metavar="SECONDS", help=what
-    )
+    return click.option(name, type=_Seconds(0, 86_400), default=default, hidden=True, metavar="SECONDS", help=what)
 
 
 def _most(name: str, unit: str, what: str, field: str) -> Callable[[_F], _F]:

@@ -28,10 +28,14 @@ AppScope = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
 ToolId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,63}\.[a-z][A-Za-z0-9_-]{0,63}$")]
 Capability = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9.-]{0,63}$")]
 Revision = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,64}$")]
-Version = Annotated[str, StringConstraints(pattern=r"^\d{1,6}\.\d{1,6}\.\d{1,6}(?:[-+][0-9A-Za-z.-]{1,32})?$")]
+# Digits are spelt out: \d would let in those of every script there is, and int() does not know them all.
+Version = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}(?:[-+][0-9A-Za-z.-]{1,32})?$")]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 Timestamp = Annotated[
-    str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$")
+    str,
+    StringConstraints(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})$"
+    ),
 ]
 """RFC 3339 date and time with an offset."""
 

@@ -42,6 +42,17 @@ def check_side(data: JsonObject) -> JsonObject:
 SideData = Annotated[JsonObject, AfterValidator(check_side)]
 
 
+def node_count(value: JsonObject | list[Any]) -> int:
+    """Values in it, as the intake rule counts them."""
+    nodes = 1
+    level: list[dict[str, Any] | list[Any]] = [value]
+    while level:
+        children = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+        nodes += len(children)
+        level = [child for child in children if isinstance(child, (dict, list))]
+    return nodes
+
+
 def _bounded(payload: JsonObject, most_bytes: int, most_nodes: int) -> bytes:
     frame = codec.encode(payload)
     if len(frame) > most_bytes:

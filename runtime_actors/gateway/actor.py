@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 seldom = Seldom(logging.getLogger(__name__))
 
+_MAX_ID: Final = 128
 _GROWING: Final = frozenset({"lineup.v1.tool.invoke", "lineup.v1.message"})
 
 
@@ -245,7 +246,7 @@ class GatewayActor(RuntimeActor):
         self._outbox.tell(outbox.Attach(peer.number, outcome.name, checked.conversations))
 
     def _relay(self, peer: Peer, said: Envelope, body: a.AgentRelay) -> None:
-        if self._relay_secret and hmac.compare_digest(body.secret, self._relay_secret):
+        if self._relay_secret and hmac.compare_digest(body.secret.encode(), self._relay_secret.encode()):
             peer.proven = body.agent
         else:
             self._refuse(peer, said, RejectionCode.ATTACH_DENIED, "only the relay may say this")
@@ -297,7 +298,7 @@ class GatewayActor(RuntimeActor):
 
     def _answer(self, peer: Peer, said: Envelope) -> Callable[[str, WireModel | Rejection], None]:
         """A function that answers one request, from any thread."""
-        number, request_id, call_id = peer.number, said.id, said.body.get("call_id")
+        number, request_id, call_id = peer.number, said.id, _named_call(said)
 
         def send(kind: str, body: WireModel | Rejection) -> None:
             self._me.tell(m.Finish(lambda: finish(kind, body)))
@@ -307,7 +308,7 @@ class GatewayActor(RuntimeActor):
             if known is None:
                 return
             if isinstance(body, Rejection):
-                self._reject(known, request_id, body, call_id if isinstance(call_id, str) else None)
+                self._reject(known, request_id, body, call_id)
             else:
                 self._send(known, kind, body, said.conversation_id)
 
@@ -315,8 +316,7 @@ class GatewayActor(RuntimeActor):
 
     def _refuse(self, peer: Peer, said: Envelope, code: RejectionCode, detail: str) -> None:
         """Refuse what needed no record to be refused: audited, and answered."""
-        call_id = said.body.get("call_id")
-        self._refuse_frame(peer, said.id, code, detail, call_id if isinstance(call_id, str) else None)
+        self._refuse_frame(peer, said.id, code, detail, _named_call(said))
 
     def _refuse_frame(
         self, peer: Peer, request_id: str | None, code: RejectionCode, detail: str, call_id: str | None = None
@@ -344,6 +344,12 @@ class GatewayActor(RuntimeActor):
             conversation_id=conversation_id,
         )
         self._sockets.send(peer.number, frame)
+
+
+def _named_call(said: Envelope) -> str | None:
+    """The call that a request is about. What is too long for an id is not said again: the answer must fit a frame."""
+    call_id = said.body.get("call_id")
+    return call_id if isinstance(call_id, str) and len(call_id) <= _MAX_ID else None
 
 
 def _why_not(kind: str) -> tuple[RejectionCode, str]:

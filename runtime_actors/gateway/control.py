@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from runtime_actors.commands import agents, apps, views
 from runtime_actors.contract import agent as a
+from runtime_actors.contract import codec
 from runtime_actors.contract.base import AuditMark
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.gateway.peers import HOST_LISTINGS
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     Answer = Callable[[str, WireModel | Rejection], None]
 
 _VERIFY_AT_ONCE: Final = 500
+_MOST_DIGITS: Final = 15
+_ENVELOPE_BYTES: Final = 1024
+_ROW_BYTES: Final = 16
+"""Around a line of a log."""
 
 
 class Machinery(Protocol):
@@ -103,7 +108,7 @@ class Control:
     def _query(self, peer: Peer, request_id: str, query: a.Query, inventory: Inventory, answer: Answer) -> None:
         if peer.role == "host" and query.what not in HOST_LISTINGS:
             answer("", Rejection(code=RejectionCode.ROLE_DENIED, detail=f"hosts may not read {query.what}"))
-        elif query.after is not None and not query.after.isdigit():
+        elif query.after is not None and not _is_place(query.after):
             answer(
                 "", Rejection(code=RejectionCode.MESSAGE_INVALID, detail="after: give the `next` of the page before")
             )
@@ -111,12 +116,25 @@ class Control:
             answer(*_rows(request_id, views.Page((inventory.wire.to_wire(),))))
         elif query.what == "logs":
             instance_id, lines = str(query.filter.get("instance_id", "")), query.limit
-            found = self._machinery.log_tail(instance_id, lines)
+            found = _newest_that_fit(self._machinery.log_tail(instance_id, lines))
             answer(*_rows(request_id, views.Page(tuple({"line": line} for line in found))))
         else:
-            view = views.View(query.filter, query.after, query.limit)
-            rule = views.VIEWS.get(query.what, views.view_counts)
-            self._store.run(rule, view, lambda page: answer(*_rows(request_id, self._completed(query.what, page))))
+            self._read_page(request_id, query, query.limit, answer)
+
+    def _read_page(self, request_id: str, query: a.Query, limit: int, answer: Answer) -> None:
+        """One page; a shorter one, if that turns out to be more than a frame holds."""
+
+        def told(read: views.Page | Rejection) -> None:
+            kind, page = _rows(request_id, self._completed(query.what, read))
+            if isinstance(page, Rejection) or _fits(page):
+                answer(kind, page)
+            elif limit > 1:
+                self._read_page(request_id, query, limit // 2, answer)
+            else:
+                answer("", Rejection(code=RejectionCode.MESSAGE_TOO_LARGE, detail="one row is more than a frame holds"))
+
+        view = views.View(query.filter, query.after, limit)
+        self._store.run(views.VIEWS.get(query.what, views.view_counts), view, told)
 
     def _completed(self, what: str, page: views.Page | Rejection) -> views.Page | Rejection:
         """Add what no row knows."""
@@ -178,6 +196,30 @@ class Control:
                 answer("lineup.v1.control.done", a.Done(request_id=request_id, data=data))
 
         self._store.run(views.verify_slice, (seq, head, _VERIFY_AT_ONCE), told)
+
+
+def _is_place(after: str) -> bool:
+    return after.isascii() and after.isdigit() and len(after) <= _MOST_DIGITS
+
+
+def _fits(page: WireModel) -> bool:
+    """Whether a page fits a frame, in bytes and in nodes, with an envelope around it."""
+    try:
+        codec.check({"envelope": {"body": page.to_wire()}, "room": "x" * _ENVELOPE_BYTES})
+    except codec.IntakeError:
+        return False
+    return True
+
+
+def _newest_that_fit(lines: list[str]) -> list[str]:
+    room = codec.MAX_FRAME_BYTES - _ENVELOPE_BYTES
+    kept = 0
+    for line in reversed(lines):
+        room -= len(line.encode()) + _ROW_BYTES
+        if room < 0:
+            break
+        kept += 1
+    return lines[len(lines) - kept :]
 
 
 def _done(

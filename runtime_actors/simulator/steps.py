@@ -168,4 +168,6 @@ def read_scenario(lines: Iterable[str]) -> list[Step]:
             raise ScenarioInvalid(number, "nested too deep") from None
         except ValidationError as error:
             raise ScenarioInvalid(number, describe(error)) from None
+        except ValueError as error:  # a number of thousands of digits
+            raise ScenarioInvalid(number, f"no JSON ({error})") from None
     return steps
