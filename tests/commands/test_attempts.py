@@ -11,8 +11,7 @@ from runtime_actors.commands.follow_ups import Deliver, InstanceDone, InstanceWa
 from runtime_actors.contract import codec
 from runtime_actors.contract.tools import CallStatus
 from runtime_actors.rules.instances import AttemptState, InstanceState
-from runtime_actors.rules.restart import RestartPolicy
-from runtime_actors.rules.restart import MISUSE
+from runtime_actors.rules.restart import MISUSE, RestartPolicy
 from tests.fakes import (
     SNAPSHOT,
     a_result,
