@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from runtime_actors.mailbox import Clock
 
 LOCAL_AGENT: Final = "local"
+_UNREADABLE: Final = (sqlite3.Error, OSError, ValueError)
+"""ValueError: of a damaged file, and in the messages about it, SQLite hands out text that is none."""
 _TAIL: Final = 2000
 """Audit entries that are verified before anybody is served; the rest follows in slices."""
 
@@ -47,13 +50,13 @@ def open_store(state: Path, durability: str, clock: Clock) -> OpenStore:
     """
     try:
         return _open(state, durability, clock)
-    except (sqlite3.Error, OSError) as error:
+    except _UNREADABLE as error:
         if not is_full(error):
             raise _unusable(state, error) from error
     files.Ballast(state).drop()  # opening takes some space; what runs is to end, so it is worth it
     try:
         return _open(state, durability, clock)
-    except (sqlite3.Error, OSError) as error:
+    except _UNREADABLE as error:
         raise _unusable(state, error) from error
 
 
@@ -75,9 +78,9 @@ def _open(state: Path, durability: str, clock: Clock) -> OpenStore:
         try:
             seq, head = files.check_tail(sql, side)
             if kept is None:
+                _sync_names(state)  # first: whoever finds the side file written need not do it again
                 side.write(seq, head)
                 side.sync()
-                files.sync_folder(state)
             _verify_tail(sql, seq)
             _make_new(sql, state, clock)
             ballast = files.Ballast(state)
@@ -89,6 +92,14 @@ def _open(state: Path, durability: str, clock: Clock) -> OpenStore:
     except BaseException:
         side.close()
         raise
+
+
+def _sync_names(state: Path) -> None:
+    """Bring the names in a new folder to the disk, and its own: a loss of power would take what is in it along."""
+    files.sync_folder(state)
+    for above in state.resolve().parents:  # as many of them as were made with it
+        with contextlib.suppress(OSError):  # another's, or of a kind that cannot be synced: then not made by us
+            files.sync_folder(above)
 
 
 def _check_not_gone(state: Path, kept: tuple[int, bytes] | None) -> None:

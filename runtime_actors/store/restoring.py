@@ -166,7 +166,7 @@ def accept_lost_tail(state: Path) -> tuple[int, int]:
             sql.execute("commit")
             files.replace_side_file(state, *chain_end(sql))
             return seq, lost[0]
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, ValueError) as error:  # ValueError: text of a damaged file that is none
         raise StoreUnusable(f"{path} cannot be opened: {error}") from error
     finally:
         os.close(lock)

@@ -35,7 +35,7 @@ def verify(path: Path) -> tuple[int, bytes]:
     try:
         with contextlib.closing(open_copy(path)) as sql:
             return verify_open(sql, path)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError) as error:  # ValueError: text of a damaged file that is none
         raise StoreUnusable(f"{path} is not a store: {error}") from error
 
 

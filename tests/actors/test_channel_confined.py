@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 
 import pytest
@@ -132,6 +134,24 @@ def test_a_worker_that_was_found_too_weak_is_given_nothing_whatever_it_says(rig:
     assert condemned(rig) == ["isolation_too_weak"]
     assert "attempt.ready" not in rig.events()
     assert len(rig.measured) == 1
+
+
+def test_a_worker_that_cannot_be_measured_for_want_of_descriptors_is_ended_and_nothing_fails(rig: Rig) -> None:
+    def measure(_pid: int, _said: wire.Confined) -> Verdict:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    channel = a_channel(rig)
+    channel._measure = measure
+    worker = expected(rig, an_instance(rig))
+    worker.connect()
+    worker.hello()
+    worker.hear()
+
+    worker.confined()
+
+    assert condemned(rig) == ["not_measured"]
+    assert worker.hear() == []
+    assert channel.rebuilt == 0
 
 
 # --- said again ---
