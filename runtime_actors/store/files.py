@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import zlib
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 DATABASE: Final = "store.db"
 WAL: Final = f"{DATABASE}-wal"
+REFUSED_LOG: Final = f"{WAL}.refused"
 SIDE_FILE: Final = "audit.head"
 BALLAST: Final = "ballast"
 BALLAST_BYTES: Final = 4 * 1024 * 1024
@@ -221,6 +223,18 @@ def check_tail(sql: sqlite3.Connection, side: SideFile) -> tuple[int, bytes]:
             "what is lost"
         )
     return end
+
+
+def keep_log(state: Path) -> None:
+    """Copy the log of a store that is refused, unless one was kept before.
+
+    SQLite drops what it could not read of a log when the database is closed, and it may be all that is left of a call.
+    """
+    found, kept = state / WAL, state / REFUSED_LOG
+    with contextlib.suppress(OSError):  # for want of space, say: it is refused all the same
+        if found.stat().st_size and not kept.exists():
+            shutil.copyfile(found, kept)  # SQLite's locks are on the database, so this file may be opened and closed
+            kept.chmod(0o600)
 
 
 def sync_folder(folder: Path) -> None:

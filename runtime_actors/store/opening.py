@@ -86,7 +86,9 @@ def _open(state: Path, durability: str, clock: Clock) -> OpenStore:
             ballast = files.Ballast(state)
             ballast.restore()
             return OpenStore(sql, Chain(seq, head), side, ballast, files.Identity.of(state))
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, StoreUnusable):
+                files.keep_log(state)
             sql.close()
             raise
     except BaseException:

@@ -117,6 +117,20 @@ def test_a_flipped_bit_is_refused_unless_nothing_of_the_chain_was_lost(
         assert found["refused"] == 0  # the other slot is true as well
 
 
+def test_the_log_of_a_refused_store_is_kept_as_it_was(crashed: Path, tmp_path: Path) -> None:
+    def cut(state: Path) -> None:
+        log = state / files.WAL
+        log.write_bytes(log.read_bytes()[: log.stat().st_size // 2] + b"what was torn")
+
+    assert opened_end(crashed, tmp_path, cut) is None
+    assert opened_end(crashed, tmp_path, lambda _: None) is not None  # a later one does not take its place
+
+    kept = tmp_path / files.REFUSED_LOG
+    whole = (crashed / files.WAL).read_bytes()
+    assert kept.read_bytes() == whole[: len(whole) // 2] + b"what was torn"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
 def test_text_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
     """SQLite hands such text out, also in its messages, and Python cannot decode it."""
     with a_bench(tmp_path):
