@@ -36,8 +36,7 @@ class Inboxes:
             self.read_more(session)
 
     def _sent(self, session: Session, message: MiniAppMessage, frame: bytes) -> None:
-        if message.call is not None:
-            session.calls[message.number] = message.call.call_id
+        session.gave((message,))
         session.highest = max(session.highest, message.number)
         self._sessions.send(session, frame)
 

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from runtime_actors.rules.delivery import WINDOW, Feed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runtime_actors.contract.inbox import MiniAppMessage
     from runtime_actors.contract.session import IsolationLevel, MiniAppContextModel, SdkCapability
 
 RESET_AFTER_BEATS: Final = 3
@@ -78,7 +81,7 @@ class Session:
     """As measured; None until then."""
     feed: Feed = field(default_factory=lambda: Feed(window=WINDOW))
     calls: dict[int, str] = field(default_factory=dict)
-    """Number of a message in flight to the call it gives."""
+    """Number of a message that this process was sent, in whichever session, and that is not settled, to its call."""
     highest: int = 0
     """The highest message number ever sent to this process."""
     undecided: dict[str, float] = field(default_factory=dict)
@@ -137,12 +140,15 @@ class Session:
 
     def lost_view(self) -> None:
         """A new connection, or a reset: whatever is not settled goes out again."""
-        self.feed.restart()
-        self.calls.clear()
+        self.feed.restart()  # `calls` stays: should the process die before they do, it had them all the same
         self.undecided.clear()
         self.in_work.clear()
         self.held.clear()
         self.unanswered = 0
+
+    def gave(self, messages: Iterable[MiniAppMessage]) -> None:
+        """The process can read these: should it die, it had their calls."""
+        self.calls |= {one.number: one.call.call_id for one in messages if one.call is not None}
 
     def settle(self, number: int) -> None:
         """A message left the inbox."""
