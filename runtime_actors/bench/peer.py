@@ -94,7 +94,8 @@ async def _session() -> AsyncIterator[ClientSession]:
     from mcp.client.stdio import stdio_client  # noqa: PLC0415 - the extra
 
     server = StdioServerParameters(command=sys.executable, args=["-m", __name__], env=dict(os.environ))
-    async with stdio_client(server) as (reads, writes), ClientSession(reads, writes) as session:
+    errors = sys.__stderr__ or sys.stderr  # the real one: the server needs a descriptor
+    async with stdio_client(server, errlog=errors) as (reads, writes), ClientSession(reads, writes) as session:
         await session.initialize()
         yield session
 

@@ -185,6 +185,8 @@ class Books:
             expected = call.deadline_wall_s - now.wall.timestamp() + now.boot_s
         else:
             expected = call.deadline_boot_s if before is None else before.deadline_boot_s
+            granted_s = before.due_boot_s if before is not None and before.cancel_requested else call.due_boot_s
+            assert call.due_boot_s == granted_s, f"the grace of {call.key} was given again"
         wished = call.cancel_requested and not (before is not None and before.cancel_requested)
         assert not wished or (call.due_boot_s or 0) <= now.boot_s + GRACE_S, f"{call.key} has no grace"
         assert math.isclose(call.deadline_boot_s, expected, abs_tol=0.001), f"the deadline of {call.key} has moved"

@@ -42,8 +42,10 @@ NEWS: Final = (
     follow_ups.InventoryChanged,
 )
 SWITCHES: Final = (("app", "notes"), ("tool", "notes.once"), ("tool", "board.open"))
-_carried = st.sampled_from(("all", "all", "all", "said", "nothing"))
-"""Which frames get to where they belong: all until nobody has anything left to say, what peers have said, or none."""
+Carried = str | int
+_carried = st.sampled_from((*(["all"] * 10), "said", "said", "nothing", "nothing", 1, 2, 3, 4))
+"""Which frames get to where they belong: all until nobody has anything left to say, what peers have said, or none; with
+a number all, and the daemon is killed at the boundary after so many."""
 _midway = st.sampled_from((None, None, 1, 2, 3, 4, 6))
 """How many messages the actors handle before something happens in between."""
 _pick = st.integers(0, 1000)
@@ -76,8 +78,10 @@ class System(RuleBasedStateMachine):
                 del process.held[number]
         self._end(carried="all")
 
-    def _end(self, *, carried: str = "nothing") -> None:
-        if carried == "all":
+    def _end(self, *, carried: Carried = "nothing") -> None:
+        if isinstance(carried, int):
+            self.world.faults.kill_in = carried
+        if isinstance(carried, int) or carried == "all":
             self.world.carry()
         elif carried == "said":
             self.world.hear_everybody()
@@ -90,7 +94,7 @@ class System(RuleBasedStateMachine):
         given=st.sampled_from(BODIES), stale=st.sampled_from((False, False, False, True)), carried=_carried,
     )  # fmt: skip
     def invoke(
-        self, who: tuple[str, str], call_id: str, tool: str, given: dict[str, Any], *, stale: bool, carried: str
+        self, who: tuple[str, str], call_id: str, tool: str, given: dict[str, Any], *, stale: bool, carried: Carried
     ) -> None:
         self.world.agents[who[0]].invoke(who[1], call_id, tool, given, stale=stale)
         self._end(carried=carried)
@@ -99,13 +103,13 @@ class System(RuleBasedStateMachine):
         who=st.sampled_from(WHO), what=st.sampled_from(("tool.cancel", "tool.get", "message")),
         call_id=st.sampled_from(CALL_IDS), carried=_carried,
     )  # fmt: skip
-    def say_something_else(self, who: tuple[str, str], what: str, call_id: str, *, carried: str) -> None:
+    def say_something_else(self, who: tuple[str, str], what: str, call_id: str, *, carried: Carried) -> None:
         text = {"message_id": call_id, "app_scope": "notes", "text": call_id}
         self.world.agents[who[0]].say(what, text if what == "message" else {"call_id": call_id}, talk=who[1])
         self._end(carried=carried)
 
     @rule(name=st.sampled_from(("local", "other")), most=st.integers(1, 3), carried=_carried)
-    def acknowledge_deliveries(self, name: str, most: int, *, carried: str) -> None:
+    def acknowledge_deliveries(self, name: str, most: int, *, carried: Carried) -> None:
         agent = self.world.agents[name]
         if agent.unacknowledged:
             agent.acknowledge(list(agent.unacknowledged)[:most])
@@ -126,7 +130,7 @@ class System(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.machine.living())
     @rule(pick=_pick, word=st.sampled_from((*WORDS, "yes", "invalid", "progress")), carried=_carried)
-    def speak(self, pick: int, word: str, *, carried: str) -> None:
+    def speak(self, pick: int, word: str, *, carried: Carried) -> None:
         """About a call that it has; now and then about one that it has not."""
         pairs = [(process, call_id) for process in self._processes() for call_id in process.calls]
         if pick % 5 == 0 or not pairs:
@@ -137,7 +141,7 @@ class System(RuleBasedStateMachine):
 
     @precondition(lambda self: any(one.held for one in self.world.machine.living()))
     @rule(pick=_pick, again=st.booleans(), carried=_carried)
-    def acknowledge_message(self, pick: int, *, again: bool, carried: str) -> None:
+    def acknowledge_message(self, pick: int, *, again: bool, carried: Carried) -> None:
         process = _one_of([one for one in self._processes() if one.held], pick)
         number = _one_of(list(process.held), pick)
         process.acknowledge(number)
@@ -161,7 +165,7 @@ class System(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.machine.living())
     @rule(pick=_pick, after=_midway, speaks=st.booleans(), then=_midway, carried=_carried)
-    def reconnect(self, pick: int, after: int | None, then: int | None, *, speaks: bool, carried: str) -> None:
+    def reconnect(self, pick: int, after: int | None, then: int | None, *, speaks: bool, carried: Carried) -> None:
         """What it said before may be lost; what it says at once comes before its hello, or behind it; it may die."""
         process = _one_of(self._processes(), pick)
         self._get_to(process, after)
@@ -191,7 +195,7 @@ class System(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.machine.living())
     @rule(pick=_pick, after=_midway, exit_first=st.booleans(), carried=_carried)
-    def process_dies(self, pick: int, after: int | None, *, exit_first: bool, carried: str) -> None:
+    def process_dies(self, pick: int, after: int | None, *, exit_first: bool, carried: Carried) -> None:
         process = _one_of(self._processes(), pick)
         self._get_to(process, after)
         process.die(read=after is None, exit_first=exit_first)
@@ -237,7 +241,7 @@ class System(RuleBasedStateMachine):
 
     @precondition(lambda self: self._loaded())
     @rule(pick=_pick, how=st.sampled_from(("lose", "double", "swap")), carried=_carried)
-    def disturb(self, pick: int, how: str, *, carried: str) -> None:
+    def disturb(self, pick: int, how: str, *, carried: Carried) -> None:
         connection = _one_of(self._loaded(), pick)
         frames = _one_of([way for way in (connection.up, connection.down) if way], pick)
         at = pick % len(frames)

@@ -277,6 +277,8 @@ class World:
         patient = [one.key for one in open_calls if (one.due_boot_s or 0) > self.now_s() + (ROUNDS + 1) * SWEEP_S]
         self._end_all()
         assert [key for key in patient if self.books.calls[key].status == "expired"] == []
+        self.wait(SWEEP_S)  # news of a switch may have got lost
+        self.carry()
         # Only now: a new delivery would show the outbox that it has missed one.
         self.agents["local"].invoke("probe-talk", "probe", "notes.write", {})
         self._end_all()

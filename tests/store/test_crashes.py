@@ -11,7 +11,7 @@ from typing import Any
 from runtime_actors.store.migrations import MIGRATIONS
 
 _CHILD = Path(__file__).with_name("crashes.py")
-_KEPT = {"audit.head", "ballast", "lock", "run", "store.db", "tokens"}
+_KEPT = {"audit.head", "ballast", "lock", "run", "store.db", "store.db-wal.refused", "tokens"}
 
 
 def crashed(what: str, folder: Path) -> list[dict[str, Any]]:
