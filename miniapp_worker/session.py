@@ -49,10 +49,10 @@ class ConnectionLost(SessionEnded):
 class Session:
     """The worker's end of the channel. Lives on the thread of its event loop."""
 
-    def __init__(self, identity: Identity, socket_path: str) -> None:
+    def __init__(self, identity: Identity, socket_path: str, make_link: Callable[..., Link] = Link) -> None:
         self._identity = identity
         self._loop = asyncio.get_running_loop()
-        self._link = Link(socket_path, on_up=self._greet, on_down=self._mourn, on_frame=self._read)
+        self._link = make_link(socket_path, on_up=self._greet, on_down=self._mourn, on_frame=self._read)
         self._is_open = False
         self._loaded = False
         self._welcome: wire.Welcome | None = None

@@ -29,7 +29,14 @@ import msgpack
 from miniapp_worker import confine, layers, prctl, privileges
 from miniapp_worker.spawned import Order, become_worker
 
-PRELOAD: Final = ("asyncio", "logging", "traceback", "miniapp_worker.main", "miniapp_worker.probe")
+PRELOAD: Final = (
+    "asyncio",
+    "logging",
+    "traceback",
+    "miniapp_worker.main",
+    "miniapp_worker.probe",
+    "miniapp_worker.warm_up",
+)
 """Imported before the first fork, and so shared by all workers: their start is a fork, not an import."""
 
 _READ_BYTES: Final = 65536
@@ -45,6 +52,9 @@ def main(
         return
     for name in PRELOAD:
         importlib.import_module(name)
+    from miniapp_worker.warm_up import warm_up  # noqa: PLC0415 - one of PRELOAD
+
+    warm_up()
     plan = None
     if sys.platform == "linux":
         plan = layers.plan(root, sockets=sockets, landlock_at_most=landlock_at_most)
