@@ -78,6 +78,7 @@ def _set_up(sql: sqlite3.Connection, durability: str) -> None:
         "wal_autocheckpoint = 1000",
         "journal_size_limit = 16777216",
         "trusted_schema = off",
+        "temp_store = memory",  # or pages of what a large statement changes, texts of people among them, go to /var/tmp
     ):
         sql.execute(f"pragma {pragma}").fetchall()
     sql.execute("begin exclusive")  # takes the lock now, not at the first write

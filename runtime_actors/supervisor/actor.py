@@ -16,7 +16,7 @@ from runtime_actors.commands import instances
 from runtime_actors.contract.session import MiniAppContextModel
 from runtime_actors.errors import RuntimeActorsError
 from runtime_actors.supervisor import messages as m
-from runtime_actors.supervisor.ends import reason_of
+from runtime_actors.supervisor.ends import LOST, reason_of
 from runtime_actors.supervisor.keeps import Place, limits_of, sharing_a_uid
 from runtime_actors.supervisor.zygote import Offers
 
@@ -301,9 +301,12 @@ class SupervisorActor(RuntimeActor):
 
     def _condemn(self, attempt_id: str, reason: str) -> None:
         attempt = self._attempts.get(attempt_id)
-        if attempt is None or attempt.exited:
+        if attempt is None:
             return
-        attempt.reason = attempt.reason or reason
+        if attempt.reason is None or (attempt.exited and attempt.reason == LOST):  # it ended before it was killed
+            attempt.reason = reason
+        if attempt.exited:
+            return
         logger.warning("a worker is ended", extra={"attempt_id": attempt_id, "reason": reason})
         self._kill(attempt)
 

@@ -7,12 +7,13 @@ from typing import Final
 
 from runtime_actors.supervisor.process import ExitStatus
 
+LOST: Final = "connection_lost"
 OUT_OF_MEMORY: Final = "app_out_of_memory"
 OUT_OF_CPU: Final = "app_out_of_cpu"
 
 _BY_CODE: Final = {
     3: "import_failed",
-    5: "connection_lost",
+    5: LOST,
     6: OUT_OF_MEMORY,
     7: "app_out_of_files",
     8: "app_out_of_threads",

@@ -30,6 +30,7 @@ from tests.fakes import CATALOGUE, SNAPSHOT
 
 GRACE_S = 2.0
 KILLED = ExitStatus(signal=signal.SIGKILL)
+LOST_ITS_CONNECTION = ExitStatus(code=5)
 
 
 @dataclass
@@ -440,6 +441,16 @@ def test_a_condemned_worker_is_killed_and_its_end_has_that_reason(ward: Ward, re
 
     assert ward.zygote.workers[0].did == ["released", "killed", "killed"]
     assert ward.attempt(attempt_id) == (AttemptState.ENDED, reason, True)
+
+
+def test_a_worker_whose_connection_was_closed_for_misuse_ends_for_that_also_if_it_is_quicker(ward: Ward) -> None:
+    attempt_id = ward.run_ready()
+    ward.tell(m.Exited(attempt_id, LOST_ITS_CONNECTION))
+
+    ward.tell(channel.Condemn(attempt_id, "protocol_error"), channel.SessionOver(attempt_id, ()))
+
+    assert ward.zygote.workers[0].did == ["released"]
+    assert ward.attempt(attempt_id) == (AttemptState.ENDED, "protocol_error", True)
 
 
 def test_nobody_is_killed_after_the_end(ward: Ward) -> None:

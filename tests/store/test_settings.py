@@ -27,6 +27,7 @@ from tests.store.bench import a_bench, note
         ("power", "wal_autocheckpoint", 1000),
         ("power", "journal_size_limit", 16 * 1024 * 1024),
         ("power", "trusted_schema", 0),
+        ("power", "temp_store", 2),
     ],
 )
 def test_a_setting_is_in_force(tmp_path: Path, durability: str, pragma: str, value: object) -> None:
