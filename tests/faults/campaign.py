@@ -22,6 +22,8 @@ ONCE: Final = frozenset({"set_aside"})
 """Commands that happen once in a run: their faults strike at the first passing."""
 INSIDE: Final = frozenset({"give_up_call"})
 """Run inside other commands only, so no failpoint of their name is ever passed."""
+_PROGRESS_S: Final = 60.0
+"""Six daemons may have to die on the way there."""
 EXPECTED_ERRORS: Final = (
     "actor=supervisor kind=Listening",  # the spoiled instance is to be forked
     "a worker could not be forked",  # the zygote is gone, and its end not yet known
@@ -185,7 +187,7 @@ class Round:
     def _kill_worker(self, key: tuple[str, str]) -> None:
         """In the middle of its work, as far as can be seen."""
         agent = self.agent
-        agent.wait("progress", lambda: agent.progress.get(key[1]) or key in agent.finals)
+        agent.wait("progress", lambda: agent.progress.get(key[1]) or key in agent.finals, _PROGRESS_S)
         found = self.world.ask(lambda: self.world.daemon.instance(key[0]))
         if found is not None and found["pid"]:
             self.world.ask(
