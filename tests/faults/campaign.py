@@ -133,6 +133,8 @@ def run(case: Case, template: Path, history: History, state: Path, seed: int = 0
         faults = world.violations() + outcome_faults(world)
         figures = checker.figures(world.evidence())
         return Outcome(tuple(faults), missed(world, case), figures, world.deaths)
+    except TooLong as late:
+        raise TooLong(f"{late}\n{world.describe()}") from late
     finally:
         world.close()
 

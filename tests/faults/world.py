@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from runtime_actors import checker
 from runtime_actors.checker.evidence import LISTINGS
 from runtime_actors.checker.run import RENAMED
 from runtime_actors.client import ClientError, DaemonNotRunning
-from tests.e2e.agent import Agent, History
+from tests.e2e.agent import FINAL, Agent, History
 from tests.e2e.daemon import APPS, QUICK, Daemon, TooLong, wait_until
 
 PROBE: Final = (APPS / "probe",)
@@ -142,6 +143,14 @@ class World:
             return False
         rows = [row for row in self.daemon.listed("ps") if row["conversation_id"] != SPOILED]
         return all(row["state"] in {"foreground", "background"} for row in rows)
+
+    def describe(self) -> str:
+        """How things stand, for somebody who wants to know why nothing goes on."""
+        shown = [f"{agent.name} waits for {agent.open_calls()}" for agent in self.agents]
+        for what in ("ps", "calls", "inbox", "outbox"):
+            rows = self.ask(partial(self.daemon.listed, what))
+            shown += [f"{what}: {row}" for row in rows or () if row.get("status") not in FINAL]
+        return "\n".join([*shown, *self.daemon.said().splitlines()[-60:]])
 
     def evidence(self) -> checker.Evidence:
         """Everything that is known now; read again if a fault that is still planted strikes meanwhile."""
