@@ -160,8 +160,8 @@ class Round:
         agent, here = self.agent, self.here
         agent.attached()
         self._operate()
-        held = agent.invoke("probe.hold", "held", conversation=here)
-        killed = agent.invoke("probe.slow", "killed", conversation=f"{here}-launch", steps=8, step_ms=40)
+        held = self._taken("probe.hold", "held", here)
+        killed = self._taken("probe.slow", "killed", f"{here}-launch", steps=8, step_ms=40)
         agent.invoke("probe.once", "once", conversation=here, steps=2, step_ms=20)
         for tool in ("brief", "fail", "bad", "exact"):
             agent.invoke(f"probe.{tool}", tool, conversation=here)
@@ -174,6 +174,13 @@ class Round:
         if self.number == 1:
             self._end_kept()
         self.world.drain()
+
+    def _taken(self, tool: str, text: str, conversation: str, **more: object) -> tuple[str, str]:
+        """A call that is taken: the switches of a moment ago may be news to the agent just now."""
+        while True:
+            key = self.agent.invoke(tool, text, conversation=conversation, **more)
+            if self.agent.code_of(key) != "inventory_revision_mismatch":
+                return key
 
     def _operate(self) -> None:
         world, number = self.world, self.number
