@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import runtime_actors.daemon  # noqa: F401 - loads every command
 from runtime_actors import checker
@@ -160,8 +160,8 @@ class Round:
         agent, here = self.agent, self.here
         agent.attached()
         self._operate()
-        held = self._taken("probe.hold", "held", here)
-        killed = self._taken("probe.slow", "killed", f"{here}-launch", steps=8, step_ms=40)
+        held = self._taken("probe.hold", {"text": "held"}, here)
+        killed = self._taken("probe.slow", {"text": "killed", "steps": 8, "step_ms": 40}, f"{here}-launch")
         agent.invoke("probe.once", "once", conversation=here, steps=2, step_ms=20)
         for tool in ("brief", "fail", "bad", "exact"):
             agent.invoke(f"probe.{tool}", tool, conversation=here)
@@ -175,11 +175,11 @@ class Round:
             self._end_kept()
         self.world.drain()
 
-    def _taken(self, tool: str, text: str, conversation: str, **more: object) -> tuple[str, str]:
+    def _taken(self, tool: str, given: dict[str, Any], conversation: str) -> tuple[str, str]:
         """A call that is taken: the switches of a moment ago may be news to the agent just now."""
         while True:
-            key = self.agent.invoke(tool, text, conversation=conversation, **more)
-            if self.agent.code_of(key) != "inventory_revision_mismatch":
+            key = self.agent.invoke_with(tool, given, conversation=conversation)
+            if self.agent.accepted(key, _PROGRESS_S).get("code") != "inventory_revision_mismatch":
                 return key
 
     def _operate(self) -> None:
