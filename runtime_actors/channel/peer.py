@@ -43,6 +43,7 @@ class Peer:
         "connection",
         "deadline",
         "door",
+        "muted",
         "number",
         "opened",
         "pending",
@@ -77,6 +78,8 @@ class Peer:
         """Bytes that wait to be written ..."""
         self.behind_since = 0.0
         """... and since when there are any; monotonic, in seconds."""
+        self.muted = False
+        """It is to be closed, by an order that may still be on its way: nothing more is said to it."""
         self.writing = threading.Lock()
         self._head = memoryview(b"")
         self._queue: list[bytes] = []
@@ -89,7 +92,7 @@ class Peer:
         Whether the socket thread has to be told; it finds out as well if the peer cannot be written to.
         """
         with self.writing:
-            if self.broken or self.closing is not None:
+            if self.broken or self.muted or self.closing is not None:
                 return False
             if not self.pending:
                 with contextlib.suppress(OSError):

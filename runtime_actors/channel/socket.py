@@ -93,12 +93,15 @@ class SocketThread(threading.Thread):
 
     def send(self, peer: int, message: bytes) -> None:
         """Write one frame, or queue it. It is dropped if the peer is closed, or closes before it is written."""
-        known = self._peers.get(peer)  # the only thing of this thread's that others read
+        known = self._peers.get(peer)  # a look into it is all that other threads take of what is this thread's
         if known is not None and known.write_now(zmtp.pack(message)):
             self._orders.put(known)
 
     def close(self, peer: int) -> None:
-        """Write what is queued for it, for at most 1 s, and close it. From now on it is not read."""
+        """Write what is queued for it, for at most 1 s, and close it. From now on it is not read, and told nothing."""
+        known = self._peers.get(peer)
+        if known is not None:
+            known.muted = True
         self._orders.put(functools.partial(self._close_number, peer))
 
     def close_door(self, name: str, *, keep_peers: bool) -> None:

@@ -16,7 +16,7 @@ from runtime_actors.commands import instances
 from runtime_actors.contract.session import MiniAppContextModel
 from runtime_actors.errors import RuntimeActorsError
 from runtime_actors.supervisor import messages as m
-from runtime_actors.supervisor.ends import LOST, reason_of
+from runtime_actors.supervisor.ends import BY_OUR_DOING, reason_of
 from runtime_actors.supervisor.keeps import Place, limits_of, sharing_a_uid
 from runtime_actors.supervisor.zygote import Offers
 
@@ -303,7 +303,7 @@ class SupervisorActor(RuntimeActor):
         attempt = self._attempts.get(attempt_id)
         if attempt is None:
             return
-        if attempt.reason is None or (attempt.exited and attempt.reason == LOST):  # it ended before it was killed
+        if attempt.reason is None or (attempt.exited and attempt.reason in BY_OUR_DOING):
             attempt.reason = reason
         if attempt.exited:
             return

@@ -7,13 +7,17 @@ from typing import Final
 
 from runtime_actors.supervisor.process import ExitStatus
 
-LOST: Final = "connection_lost"
+_LOST: Final = "connection_lost"
+_REFUSED: Final = "session_refused"
+BY_OUR_DOING: Final = frozenset({_LOST, _REFUSED})
+"""It ended by itself because of what the runtime did to its session, and the runtime knows why it did that."""
 OUT_OF_MEMORY: Final = "app_out_of_memory"
 OUT_OF_CPU: Final = "app_out_of_cpu"
 
 _BY_CODE: Final = {
     3: "import_failed",
-    5: LOST,
+    4: _REFUSED,
+    5: _LOST,
     6: OUT_OF_MEMORY,
     7: "app_out_of_files",
     8: "app_out_of_threads",

@@ -30,7 +30,6 @@ from tests.fakes import CATALOGUE, SNAPSHOT
 
 GRACE_S = 2.0
 KILLED = ExitStatus(signal=signal.SIGKILL)
-LOST_ITS_CONNECTION = ExitStatus(code=5)
 
 
 @dataclass
@@ -443,9 +442,10 @@ def test_a_condemned_worker_is_killed_and_its_end_has_that_reason(ward: Ward, re
     assert ward.attempt(attempt_id) == (AttemptState.ENDED, reason, True)
 
 
-def test_a_worker_whose_connection_was_closed_for_misuse_ends_for_that_also_if_it_is_quicker(ward: Ward) -> None:
+@pytest.mark.parametrize("code", [4, 5], ids=["refused", "closed"])
+def test_a_worker_that_is_ended_for_misuse_ends_for_that_also_if_it_is_quicker(ward: Ward, code: int) -> None:
     attempt_id = ward.run_ready()
-    ward.tell(m.Exited(attempt_id, LOST_ITS_CONNECTION))
+    ward.tell(m.Exited(attempt_id, ExitStatus(code=code)))
 
     ward.tell(channel.Condemn(attempt_id, "protocol_error"), channel.SessionOver(attempt_id, ()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -52,16 +53,26 @@ KEYS = {
 MEMORY = Path("/dev/shm")  # noqa: S108 - where a commit costs nothing
 
 
+def living() -> set[psutil.Process]:
+    """Of a daemon that was killed, the dead are this process's if an earlier test made it their reaper."""
+    found = set()
+    for one in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if one.status() != psutil.STATUS_ZOMBIE:
+                found.add(one)
+    return found
+
+
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder for a tiny run; nothing of the run is left in it, and no process."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     monkeypatch.setattr(report, "QUICK", TINY)
     with short_folder() as folder:
-        before = set(psutil.Process().children(recursive=True))
+        before = living()
         yield folder
         assert list(folder.iterdir()) == []
-        assert set(psutil.Process().children(recursive=True)) <= before
+        assert living() <= before
     for number, handler in kept.items():
         signal.signal(number, handler)
 

@@ -17,7 +17,7 @@ REASONS = {
     ExitCode.DONE: "exit 0",
     ExitCode.APP_FAILED: "exit 1",
     ExitCode.NOT_LOADED: "import_failed",
-    ExitCode.REFUSED: "exit 4",
+    ExitCode.REFUSED: "session_refused",
     ExitCode.CONNECTION_LOST: "connection_lost",
     ExitCode.OUT_OF_MEMORY: "app_out_of_memory",
     ExitCode.OUT_OF_FILES: "app_out_of_files",
