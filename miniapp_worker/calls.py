@@ -22,6 +22,8 @@ FINAL: Final = frozenset(
     {CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.CANCELLED, CallStatus.EXPIRED, CallStatus.REJECTED}
 )
 
+_STATUSES: Final = frozenset(CallStatus)
+
 
 class MiniAppToolCall:
     """A call that was given to this app. Its fields are always what the runtime said last; an app cannot write them."""
@@ -132,7 +134,7 @@ class Calls:
         if call is None:
             return
         news: dict[str, object] = {}
-        if receipt.call_status is not None:
+        if receipt.call_status in _STATUSES:
             news["status"] = CallStatus(receipt.call_status)
         if receipt.accepted and progress is not None:
             news["progress"] = progress
