@@ -8,8 +8,8 @@ import pytest
 from hypothesis import settings
 
 NIGHTLY: Final = "nightly"
-_LONGER: Final = 27
-"""So that few enough for each change are 20,000 at night."""
+_LONGER: Final = 10
+"""What ten times as many stories take is some ten minutes on two cores."""
 
 
 def is_night() -> bool:
