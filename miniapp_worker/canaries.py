@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
+from miniapp_worker import libc
 from miniapp_worker.syscall_numbers import numbers_of
 
 Act = Callable[[], object]
@@ -29,7 +30,6 @@ _CLONE_NEWUSER: Final = 0x10000000
 _CLONE3_TOO_SMALL: Final = 1
 """A size of its arguments with which no kernel clones: where the call is not refused it fails with EINVAL."""
 
-_libc: Final = ctypes.CDLL(None, use_errno=True)
 _numbers: Final = numbers_of(platform.machine()) if platform.machine() in ("x86_64", "aarch64") else {}
 
 
@@ -112,7 +112,7 @@ def _connect() -> None:
 
 def _fork() -> None:
     # Not os.fork, which prepares a child with an interpreter at some expense, before the kernel refuses.
-    child: int = _libc.syscall(
+    child: int = libc.syscall(
         ctypes.c_long(_numbers["clone"]), *(ctypes.c_long(one) for one in (signal.SIGCHLD, 0, 0, 0, 0))
     )
     if child == 0:
@@ -147,7 +147,7 @@ def _limits_of_parent() -> None:
 
 def _call(name: str, *arguments: int) -> None:
     words = (ctypes.c_long(argument) for argument in arguments)
-    if _libc.syscall(ctypes.c_long(_numbers[name]), *words) < 0:
+    if libc.syscall(ctypes.c_long(_numbers[name]), *words) < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 

@@ -15,9 +15,8 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
-
-from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from miniapp_worker import prctl
 
@@ -29,19 +28,18 @@ _PENDING_SIGNALS: Final = 64
 _LEFT_IGNORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 
-class Limits(BaseModel):
-    """Resource limits of one worker; never above what the daemon itself may have."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Resource limits of one worker, all above 0; never above what the daemon itself may have."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    memory_bytes: PositiveInt
+    memory_bytes: int
     """Heap and private mappings (RLIMIT_DATA): beyond it Python raises MemoryError."""
-    address_space_bytes: PositiveInt
+    address_space_bytes: int
     """Everything mapped, shared memory too (RLIMIT_AS)."""
-    cpu_s: PositiveInt
+    cpu_s: int
     """Processor seconds over the whole life of the process; then SIGXCPU, and SIGKILL 1 s later (RLIMIT_CPU)."""
-    open_files: PositiveInt
-    threads: PositiveInt
+    open_files: int
+    threads: int
     """Of the process, where its uid or its user namespace is its own (RLIMIT_NPROC): elsewhere that limit counts every
     process of the user, and `address_space_bytes` stops a thread bomb: a thread reserves about 64 MiB of it."""
 

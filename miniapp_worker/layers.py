@@ -66,9 +66,17 @@ class Confinement:
     made: Plan | None
     """None: there is nothing on this system that confines."""
     applied: Applied
+    wait_admitted: Callable[[], None] | None = None
+    """Returns once the daemon has done its part, and raises DaemonGone if it never will."""
 
     def seal(self) -> tuple[Applied, dict[str, bool]]:
-        """`seal`, and then the canaries: for each layer, whether all attempts against it failed as they should."""
+        """`seal`, and then the canaries: for each layer, whether all attempts against it failed as they should.
+
+        Raises:
+            DaemonGone: nobody waits for this worker any more.
+        """
+        if self.wait_admitted is not None:
+            self.wait_admitted()
         if self.made is None:
             return self.applied, {}
         added = seal(self.made)
@@ -120,8 +128,8 @@ def plan(root: Path, *, sockets: Path | None = None, landlock_at_most: int | Non
 def confine(
     made: Plan,
     *,
-    app_folder: Path | None,
-    socket_path: Path | None,
+    app_folder: readable.StrPath | None,
+    socket_path: readable.StrPath | None,
     uid: int | None,
     threads: int,
     stay_tied: Callable[[], bool],

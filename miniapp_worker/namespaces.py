@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from miniapp_worker import libc
 from miniapp_worker.privileges import may_unshare, set_dumpable
-from miniapp_worker.readable import Readable
+from miniapp_worker.readable import Readable, StrPath
 
 _CLONE_NEWNS: Final = 0x00020000
 _CLONE_NEWUTS: Final = 0x04000000
@@ -27,7 +28,7 @@ _CLONE_NEWNET: Final = 0x40000000
 _ALWAYS: Final = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWUTS
 
 # The same numbers on every architecture, pivot_root excepted.
-_OPEN_TREE: Final = 428
+OPEN_TREE: Final = 428
 _MOVE_MOUNT: Final = 429
 _MOUNT_SETATTR: Final = 442
 
@@ -47,8 +48,6 @@ _MNT_DETACH: Final = 2
 _STAGING: Final = ("/tmp", "/run", "/var", "/usr")  # noqa: S108 - covered by a tmpfs, in a mount namespace of its own
 _HOST_NAME: Final = "miniapp"
 _EVERYWHERE: Final = {"user", "net", "ipc", "uts", "mnt"}
-
-_libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class NamespaceError(OSError):
@@ -82,6 +81,10 @@ class _MountAttr(ctypes.Structure):
     )
 
 
+_READ_ONLY: Final = _MountAttr(set=_ATTR_RDONLY_NOSUID_NODEV)
+_ATTR_BYTES: Final = ctypes.c_size_t(ctypes.sizeof(_MountAttr))
+
+
 def find_way(readable: Readable) -> Way | None:
     """The best way that works in a forked child; None if none does. For a process with one thread."""
     for way in _BEST_FIRST:
@@ -90,7 +93,7 @@ def find_way(readable: Readable) -> Way | None:
     return None
 
 
-def enter(way: Way, readable: Readable, socket_path: Path | None) -> frozenset[str]:
+def enter(way: Way, readable: Readable, socket_path: StrPath | None) -> frozenset[str]:
     """Enter namespaces of one's own; their names in /proc/self/ns are returned, each seen to have changed.
 
     With a root of its own only `readable` is in it, read-only, and the unix socket at `socket_path`. Needs a process
@@ -102,7 +105,7 @@ def enter(way: Way, readable: Readable, socket_path: Path | None) -> frozenset[s
     before = _own_namespaces()
     uid, gid = os.geteuid(), os.getegid()
     flags = _ALWAYS | (_CLONE_NEWUSER if way.by_user else 0) | (_CLONE_NEWNS if way.with_root else 0)
-    if _libc.unshare(ctypes.c_int(flags)) != 0:
+    if libc.unshare(ctypes.c_int(flags)) != 0:
         raise NamespaceError(ctypes.get_errno(), "namespaces: the kernel gives none")
     try:
         if way.by_user:
@@ -131,7 +134,7 @@ def _own_namespaces() -> dict[str, int]:
     found = {}
     for name in _EVERYWHERE:
         try:
-            found[name] = Path("/proc/self/ns", name).stat().st_ino
+            found[name] = os.stat(f"/proc/self/ns/{name}").st_ino  # noqa: PTH116 - in every worker: see `Readable`
         except OSError:  # not compiled in
             continue
     return found
@@ -143,10 +146,10 @@ def _map_ids(uid: int, gid: int) -> None:
         Path("/proc/self", name).write_text(text, encoding="ascii")
 
 
-def _move_into_own_root(readable: Readable, socket_path: Path | None) -> None:
+def _move_into_own_root(readable: Readable, socket_path: StrPath | None) -> None:
     usual = os.umask(0o022)  # whatever uid the worker takes later must pass through the folders made here
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE, None)  # nothing below is seen outside
-    sources = [*readable.trees, *([socket_path] if socket_path else [])]
+    sources = [*readable.trees, *([os.fspath(socket_path)] if socket_path else [])]
     copies = [(path, _detached_copy(path)) for path in sources]  # first: the staging place may cover them
     staging = next(place for place in _STAGING if os.path.isdir(place))  # noqa: PTH112 - a string is wanted
     _mount("lineup", staging, "tmpfs", _MS_NOSUID_NODEV_NOEXEC, "mode=0755,size=64k")
@@ -154,25 +157,23 @@ def _move_into_own_root(readable: Readable, socket_path: Path | None) -> None:
         _attach(tree, f"{staging}{path}")
     _link(readable.links, staging)
     os.chdir(staging)
-    _check(_libc.pivot_root(b".", b"."), "pivot_root")
-    _check(_libc.umount2(b".", _MNT_DETACH), "umount")
+    _check(libc.pivot_root(b".", b"."), "pivot_root")
+    _check(libc.umount2(b".", _MNT_DETACH), "umount")
     os.chdir("/")
     os.umask(usual)
     _make_read_only(_AT_FDCWD, b"/", 0)
 
 
-def _detached_copy(path: Path) -> int:
+def _detached_copy(path: str) -> int:
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
-    tree = _syscall(_OPEN_TREE, ctypes.c_int(_AT_FDCWD), os.fsencode(path), ctypes.c_uint(flags))
+    tree = _syscall(OPEN_TREE, ctypes.c_int(_AT_FDCWD), os.fsencode(path), ctypes.c_uint(flags))
     _make_read_only(tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE)
     return tree
 
 
 def _make_read_only(directory: int, path: bytes, flags: int) -> None:
     # Unlike a remount this leaves every other flag of the mount as it is, and those a user may not clear.
-    attr = _MountAttr(set=_ATTR_RDONLY_NOSUID_NODEV)
-    size = ctypes.c_size_t(ctypes.sizeof(attr))
-    _syscall(_MOUNT_SETATTR, ctypes.c_int(directory), path, ctypes.c_uint(flags), ctypes.byref(attr), size)
+    _syscall(_MOUNT_SETATTR, ctypes.c_int(directory), path, ctypes.c_uint(flags), ctypes.byref(_READ_ONLY), _ATTR_BYTES)
 
 
 def _attach(tree: int, target: str) -> None:
@@ -186,7 +187,7 @@ def _attach(tree: int, target: str) -> None:
     os.close(tree)
 
 
-def _link(links: Iterable[tuple[Path, Path]], staging: str) -> None:
+def _link(links: Iterable[tuple[str, str]], staging: str) -> None:
     for name, real in links:
         placed = f"{staging}{name}"
         try:
@@ -198,13 +199,16 @@ def _link(links: Iterable[tuple[Path, Path]], staging: str) -> None:
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None) -> None:
-    texts = (text.encode() if text is not None else None for text in (source, target, kind))
-    done = _libc.mount(*texts, ctypes.c_ulong(flags), options.encode() if options is not None else None)
+    done = libc.mount(_text(source), _text(target), _text(kind), ctypes.c_ulong(flags), _text(options))
     _check(done, f"mount {target}")
 
 
+def _text(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
 def _syscall(number: int, *arguments: object) -> int:
-    answer: int = _libc.syscall(ctypes.c_long(number), *arguments)
+    answer: int = libc.syscall(ctypes.c_long(number), *arguments)
     _check(answer, f"call {number}")
     return answer
 

@@ -7,12 +7,13 @@ import os
 import signal
 from typing import Final
 
+from miniapp_worker import libc
+
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
 _PR_SET_NO_NEW_PRIVS: Final = 38
 
 # Made once, in the zygote: in a worker each of these costs a tenth of a fork.
-_libc: Final = ctypes.CDLL(None, use_errno=True)
 _NAME: Final = ctypes.create_string_buffer(b"lineup-worker")  # the kernel keeps 15 bytes
 _ZERO: Final = ctypes.c_ulong(0)
 
@@ -40,6 +41,6 @@ def name_worker() -> None:
 
 
 def _prctl(operation: int, argument: int) -> None:
-    if _libc.prctl(ctypes.c_int(operation), ctypes.c_ulong(argument), _ZERO, _ZERO, _ZERO) != 0:
+    if libc.prctl(ctypes.c_int(operation), ctypes.c_ulong(argument), _ZERO, _ZERO, _ZERO) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"prctl {operation}: {os.strerror(code)}")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from miniapp_worker import libc
+
 _PR_SET_DUMPABLE: Final = 4
 _PR_CAPBSET_DROP: Final = 24
 _PR_CAP_AMBIENT: Final = 47
@@ -24,8 +26,6 @@ _CAP_SYS_ADMIN: Final = 21
 _UNUSED_UIDS: Final = ((0x70000000, 65536), (60706, 478))
 """(first, how many) that no system hands out, by the table of systemd's "Users, Groups, UIDs and GIDs"."""
 
-_libc: Final = ctypes.CDLL(None, use_errno=True)
-
 
 class _CapHeader(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
@@ -33,6 +33,10 @@ class _CapHeader(ctypes.Structure):
 
 class _CapData(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
+
+
+_OWN: Final = _CapHeader(_CAPABILITY_VERSION_3, 0)
+_NONE: Final = (_CapData * 2)()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,7 @@ def drop_bounding_set() -> None:
 def drop_capabilities() -> None:
     """Give up every capability, those in a user namespace of one's own too."""
     _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)  # kernels that have none refuse
-    header, data = _CapHeader(_CAPABILITY_VERSION_3, 0), (_CapData * 2)()
-    if _libc.capset(ctypes.byref(header), ctypes.byref(data)) != 0:
+    if libc.capset(ctypes.byref(_OWN), ctypes.byref(_NONE)) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"capset: {os.strerror(code)}")
 
@@ -126,7 +129,7 @@ def set_dumpable(*, dumpable: bool) -> None:
 
 def _prctl(operation: int, argument: int) -> int:
     zero = ctypes.c_ulong(0)
-    answer: int = _libc.prctl(ctypes.c_int(operation), ctypes.c_ulong(argument), zero, zero, zero)
+    answer: int = libc.prctl(ctypes.c_int(operation), ctypes.c_ulong(argument), zero, zero, zero)
     return answer
 
 

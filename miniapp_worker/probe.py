@@ -9,18 +9,16 @@ import json
 import time
 
 from miniapp_worker.layers import Confinement
-from miniapp_worker.link import unconnected
 
 
 def run(_: dict[str, object], confinement: Confinement) -> int:
     """Report, then wait for SIGKILL; never returns by itself."""
-    with unconnected():  # with the threads that a real one has
-        applied, canaries = confinement.seal()
-        report = {
-            "namespaces": sorted(applied.namespaces),
-            "landlock_abi": applied.landlock_abi,
-            "canaries": canaries,
-        }
-        print(json.dumps(report), flush=True)  # noqa: T201 - its standard output is how it reports
-        while True:
-            time.sleep(3600)
+    applied, canaries = confinement.seal()
+    report = {
+        "namespaces": sorted(applied.namespaces),
+        "landlock_abi": applied.landlock_abi,
+        "canaries": canaries,
+    }
+    print(json.dumps(report), flush=True)  # noqa: T201 - its standard output is how it reports
+    while True:
+        time.sleep(3600)

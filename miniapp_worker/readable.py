@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+StrPath = str | os.PathLike[str]
+
 _INSTALLED_IN: Final = frozenset({"site-packages", "dist-packages"})
 _PLACES_OF_LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 _SINGLE: Final = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
@@ -19,10 +21,13 @@ _TO_PASS: Final = 0o1
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """Files and whole trees, by real path, none beneath another; and the other names by which they are looked for."""
+    """Files and whole trees, by real path, none beneath another; and the other names by which they are looked for.
 
-    trees: tuple[Path, ...]
-    links: tuple[tuple[Path, Path], ...]
+    Strings: each worker adds its app, and pathlib would take half as long as the fork for that.
+    """
+
+    trees: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
     """(name, real path), where the two differ."""
 
     @classmethod
@@ -30,18 +35,17 @@ class Readable:
         """What does not exist is left out."""
         real = {path: path.resolve() for path in paths if path.exists()}
         all_real = frozenset(real.values())
-        trees = (path for path in dict.fromkeys(real.values()) if not all_real.intersection(path.parents))
-        return cls(tuple(trees), tuple((path, found) for path, found in real.items() if path != found))
+        trees = (str(path) for path in dict.fromkeys(real.values()) if not all_real.intersection(path.parents))
+        return cls(tuple(trees), tuple((str(path), str(found)) for path, found in real.items() if path != found))
 
-    def with_app(self, folder: Path) -> Self:
+    def with_app(self, folder: StrPath) -> Self:
         """And one app's folder, which may lie beneath a tree that is readable already, or above one."""
-        # Strings: this runs in every worker, and pathlib takes half as long as the fork for it.
-        real = os.path.realpath(folder)
+        name, real = os.fspath(folder), os.path.realpath(folder)
         is_new = not any(f"{real}/".startswith(f"{tree}/") for tree in self.trees)
-        others = tuple(tree for tree in self.trees if not f"{tree}/".startswith(f"{real}/"))
+        others = [tree for tree in self.trees if not f"{tree}/".startswith(f"{real}/")]
         return type(self)(
-            (*others, Path(real)) if is_new else self.trees,
-            self.links if real == str(folder) else (*self.links, (folder, Path(real))),
+            (*others, real) if is_new else self.trees,
+            self.links if real == name else (*self.links, (name, real)),
         )
 
     def is_open_to_strangers(self, *, with_parents: bool) -> bool:
@@ -49,9 +53,10 @@ class Readable:
 
         Looks at the trees' roots, not at each file in them: a probe worker finds the rest.
         """
-        places = dict.fromkeys(self.trees, _TO_READ)
+        places = {Path(tree): _TO_READ for tree in self.trees}
         if with_parents:
-            places |= {parent: _TO_PASS for tree in self.trees for parent in tree.parents if parent not in places}
+            parents = (parent for tree in places for parent in tree.parents)
+            places = {**dict.fromkeys(parents, _TO_PASS), **places}
         return all(path.stat().st_mode & needed for path, needed in places.items())
 
 

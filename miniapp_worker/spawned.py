@@ -1,8 +1,8 @@
 """From a fresh fork of the zygote to running MiniApp code, or to the end.
 
-The gate is a pipe whose write end only the daemon holds. A line lets the worker go on: its token, which so
-never passes the zygote, whose memory every later worker inherits. The end before it means that the daemon gave this
-worker up, or is gone.
+The gate is a pipe whose write end only the daemon holds. A first line lets the worker go on: its token, which so
+never passes the zygote, whose memory every later worker inherits. A second, empty one admits it to MiniApp code. The
+end before either means that the daemon gave this worker up, or is gone.
 """
 
 from __future__ import annotations
@@ -13,37 +13,35 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Final, NoReturn, cast
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Self, cast
 
-from pydantic import BaseModel, ConfigDict
-
-from miniapp_worker import confine, layers, prctl
+from miniapp_worker import confine, forks, layers, prctl
 
 _NOT_RUN: Final = 1
+_be_born: Final = forks.born()
 _GATE: Final = confine.FIRST_KEPT_FD
 _MOST_TOKEN_BYTES: Final = 1024
 
 Entry = Callable[[dict[str, object], layers.Confinement], int]
 
 
-class Keeps(BaseModel):
+# No models: the daemon is believed, and checking would take 0.1 MiB of every worker.
+@dataclass(frozen=True, slots=True)
+class Keeps:
     """What a worker keeps of this machine, beside what every worker may read."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    app_folder: Path | None
-    socket_path: Path | None
+    app_folder: str | None
+    socket_path: str | None
     uid: int | None
     """One of the plan's range, or None: the daemon's own."""
 
 
-class Order(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Order:
     """What the daemon asks the zygote for. Descriptors travel beside it: log, gate, and life when not `by_kernel`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     attempt_id: str
     daemon_pid: int
@@ -56,6 +54,16 @@ class Order(BaseModel):
     """None: limits only. Nothing foreign may run in such a process."""
     spec: dict[str, object]
 
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Self:
+        """From the map that it travels as.
+
+        Raises:
+            TypeError: a field is missing, or there is no such field.
+        """
+        limits, keeps = confine.Limits(**told["limits"]), told["keeps"]
+        return cls(**{**told, "limits": limits, "keeps": None if keeps is None else Keeps(**keeps)})
+
 
 def become_worker(order: Order, log_fd: int, kept: list[int], plan: layers.Plan | None) -> NoReturn:
     """Run in the forked child. Whatever happens, it ends here and never returns into the zygote's code.
@@ -64,40 +72,57 @@ def become_worker(order: Order, log_fd: int, kept: list[int], plan: layers.Plan 
     """
     code = _NOT_RUN
     try:
-        confine.take_descriptors(log_fd, kept)
-        token = _await_release()
-        if token is not None and _is_tied(order):
-            entry = _find(order.entry)
-            confine.confine(order.limits)
-            confinement = _confine_by_kernel(order, plan)
-            if order.by_kernel:
-                os.close(_GATE)
-            else:
-                threading.Thread(target=_end_with_the_gate, name="gate", daemon=True).start()
-            code = _run(entry, order.spec | {"token": token}, confinement)
+        code = live(order, log_fd, kept, plan)
     except BaseException:  # noqa: BLE001 - the outermost frame of a process: what it does not print is lost
         traceback.print_exc()
     finally:
         _leave(code)
 
 
-def _await_release() -> str | None:
-    line = b""
-    while not line.endswith(b"\n"):
+def live(order: Order, log_fd: int, kept: list[int], plan: layers.Plan | None) -> int:
+    """Be that worker, to its end; the exit code is returned."""
+    confine.take_descriptors(log_fd, kept)
+    token, is_admitted = _await_release()
+    if token is None or not _is_tied(order):
+        return _NOT_RUN
+    _be_born()
+    entry = _find(order.entry)
+    confine.confine(order.limits)
+    confinement = _confine_by_kernel(order, plan, _wait_admitted if order.by_kernel and not is_admitted else None)
+    if not order.by_kernel:
+        threading.Thread(target=_end_with_the_gate, name="gate", daemon=True).start()
+    elif is_admitted:
+        os.close(_GATE)
+    return _run(entry, order.spec | {"token": token}, confinement)
+
+
+def _await_release() -> tuple[str | None, bool]:
+    """The token, and whether the second line came with it; None: the gate ended."""
+    read = b""
+    while b"\n" not in read:
         piece = os.read(_GATE, _MOST_TOKEN_BYTES)
         if not piece:
-            return None
-        line += piece
-    return line.decode().removesuffix("\n")
+            return None, False
+        read += piece
+    token, _, rest = read.partition(b"\n")
+    return token.decode(), rest != b""
+
+
+def _wait_admitted() -> None:
+    if not os.read(_GATE, 1):
+        raise layers.DaemonGone
+    os.close(_GATE)
 
 
 def _is_tied(order: Order) -> bool:
     return not order.by_kernel or prctl.die_with_parent(order.daemon_pid)
 
 
-def _confine_by_kernel(order: Order, plan: layers.Plan | None) -> layers.Confinement:
+def _confine_by_kernel(
+    order: Order, plan: layers.Plan | None, wait_admitted: Callable[[], None] | None
+) -> layers.Confinement:
     if plan is None or order.keeps is None:
-        return layers.NOTHING
+        return layers.Confinement(None, layers.NOTHING.applied, wait_admitted)
     applied = layers.confine(
         plan,
         app_folder=order.keeps.app_folder,
@@ -106,7 +131,7 @@ def _confine_by_kernel(order: Order, plan: layers.Plan | None) -> layers.Confine
         threads=order.limits.threads,
         stay_tied=lambda: _is_tied(order),
     )
-    return layers.Confinement(plan, applied)
+    return layers.Confinement(plan, applied, wait_admitted)
 
 
 def _end_with_the_gate() -> None:

@@ -20,19 +20,19 @@ import os
 import socket
 import struct
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
 import msgpack
 
-from miniapp_worker import confine, layers, prctl, privileges
+from miniapp_worker import confine, layers, memory, prctl, privileges
 from miniapp_worker.spawned import Order, become_worker
 
 PRELOAD: Final = (
     "asyncio",
     "logging",
-    "traceback",
     "miniapp_worker.main",
     "miniapp_worker.probe",
     "miniapp_worker.warm_up",
@@ -52,18 +52,26 @@ def main(
         return
     for name in PRELOAD:
         importlib.import_module(name)
-    from miniapp_worker.warm_up import warm_up  # noqa: PLC0415 - one of PRELOAD
-
-    warm_up()
     plan = None
     if sys.platform == "linux":
         plan = layers.plan(root, sockets=sockets, landlock_at_most=landlock_at_most)
         privileges.set_dumpable(dumpable=False)
-    gc.collect()
+    _warm_up(plan)
+    memory.fill_gaps()
     gc.freeze()  # a collection in a worker would otherwise write to, and so copy, every shared page
     with socket.socket(fileno=control_fd) as control:
         control.sendall(msgpack.packb({"ready": True, **_describe(plan)}))
         _serve(control, plan)
+
+
+def _warm_up(plan: layers.Plan | None) -> None:
+    from miniapp_worker.warm_up import warm_up  # noqa: PLC0415 - one of PRELOAD
+
+    try:
+        memory.gather(lambda: warm_up(plan, lives=1))
+        warm_up(plan)
+    except Exception:  # noqa: BLE001 - on a machine that stands still, say: workers start as well, only cold
+        traceback.print_exc()
 
 
 def _describe(plan: layers.Plan | None) -> dict[str, object]:
@@ -73,7 +81,7 @@ def _describe(plan: layers.Plan | None) -> dict[str, object]:
     return {
         "uids": [plan.uids.first, plan.uids.count] if plan.uids is not None else None,
         "own_root": plan.way is not None and plan.way.with_root,
-        "trees": [str(tree) for tree in plan.readable.trees],
+        "trees": list(plan.readable.trees),
     }
 
 
@@ -87,7 +95,7 @@ def _serve(control: socket.socket, plan: layers.Plan | None) -> None:
         fds += received
         unpacker.feed(data)
         for request in unpacker:  # at most one: the daemon waits for each answer
-            control.sendall(msgpack.packb(_fork(Order.model_validate(request), fds, plan)))
+            control.sendall(msgpack.packb(_fork(Order.read(request), fds, plan)))
             for fd in fds:
                 os.close(fd)
             fds.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import secrets
@@ -167,6 +166,7 @@ class SupervisorActor(RuntimeActor):
             conversation_id=instance.conversation_id,
             app_version=instance.app_version,
             state="starting",
+            mode="im" if app.manifest.kind == "system" else None,
         )
         self._channel.tell(channel.Expect(attempt_id, token, context))
 
@@ -206,13 +206,17 @@ class SupervisorActor(RuntimeActor):
         attempt.worker = worker
         self._store.run(instances.note_spawned, instances.Spawned(attempt.attempt_id, worker.pid))
         self._channel.tell(channel.Forked(attempt.attempt_id, worker.pid))
+        worker.release(attempt.token, held=True)
         self._count(attempt, worker.pid, limits)
         self._watcher.watch(attempt.attempt_id, worker)
-        with contextlib.suppress(ValueError):  # it may be over already
-            worker.release(attempt.token)
+        worker.admit()
 
     def _count(self, attempt: Attempt, pid: int, limits: WorkerLimits) -> None:
-        """Where there are cgroups, its memory and its threads are counted as a whole. It waits at its gate."""
+        """Where there are cgroups, its memory and its threads are counted as a whole.
+
+        Moving it takes the kernel up to 10 ms (a grace period of RCU); it confines itself meanwhile, and is admitted
+        to MiniApp code only after.
+        """
         if self._groups is None:
             return
         try:

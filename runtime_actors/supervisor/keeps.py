@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MIB: Final = 2**20
-_MAPPED_BESIDE_HEAP: Final = 720 * _MIB
+_MAPPED_BESIDE_HEAP: Final = 592 * _MIB
 """Libraries, shared mappings, and what the threads of a manifest's default number reserve."""
 _USUAL_THREADS: Final = 16
 _RESERVED_BY_THREAD: Final = 72 * _MIB
 """glibc on 64 bits: an arena and a stack, most of it never touched."""
-_OWN_HEAP: Final = 48 * _MIB
+_OWN_HEAP: Final = 32 * _MIB
 """Of a worker without any app: what the kernel counts of the interpreter and the libraries, most of it shared."""
-_OWN_THREADS: Final = 4
-"""Of a worker without any app: the main thread, two of ZeroMQ, and the gate where the kernel does not tie it."""
+_OWN_THREADS: Final = 2
+"""Of a worker without any app: the main thread, and the gate where the kernel does not tie it."""
 _FILES_SHARING: Final = 128
 _MOST_FILES: Final = 10_000
 _READ, _ENTER = 0o4, 0o5

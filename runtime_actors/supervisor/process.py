@@ -120,15 +120,24 @@ class WorkerProcess:
             raise ValueError(f"attempt {self.attempt_id} is closed")
         return self._end
 
-    def release(self, token: str = "") -> None:
-        """Let the worker run MiniApp code, and give it its token: no other process is told."""
+    def release(self, token: str = "", *, held: bool = False) -> None:
+        """Let the worker confine itself and connect, and give it its token: no other process is told.
+
+        `held` keeps it from MiniApp code until `admit`. With pipes as ties it cannot be held.
+        """
         with self._lock:
-            if self._gate is None:
-                return
-            with suppress(BrokenPipeError):  # it ended at the gate; that is told like any other end
-                os.write(self._gate, f"{token}\n".encode())
+            if held and self._by_kernel:
+                self._say(f"{token}\n")
+            else:
+                self._say(f"{token}\n\n")
+                self._let_go()
+
+    def admit(self) -> None:
+        """Let the worker run MiniApp code, if it was held."""
+        with self._lock:
             if self._by_kernel:
-                self._close_gate()
+                self._say("\n")
+                self._let_go()
 
     def signal(self, number: int) -> bool:
         """Send a signal to the process alone. False if it is gone."""
@@ -164,6 +173,15 @@ class WorkerProcess:
             if self._end is not None:
                 os.close(self._end)
                 self._end = None
+
+    def _say(self, lines: str) -> None:
+        if self._gate is not None:
+            with suppress(BrokenPipeError):  # it ended at the gate; that is told like any other end
+                os.write(self._gate, lines.encode())
+
+    def _let_go(self) -> None:
+        if self._by_kernel:
+            self._close_gate()
 
     def _signal(self, number: int) -> bool:
         if self._ended() or self._end is None:

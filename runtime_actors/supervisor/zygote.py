@@ -31,6 +31,8 @@ from pathlib import Path
 told = json.loads(sys.argv[1])
 if told["root"] not in sys.path:
     sys.path.insert(0, told["root"])
+from miniapp_worker import forks
+forks.register_nothing()
 from miniapp_worker.zygote import main
 main(
     Path(told["root"]), told["control_fd"], told["daemon_pid"], Path(told["sockets"]),

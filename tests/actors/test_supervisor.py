@@ -41,9 +41,12 @@ class PlannedWorker:
     gone: bool = False
     token: str = ""
 
-    def release(self, token: str) -> None:
-        self.did.append("released")
+    def release(self, token: str, *, held: bool = False) -> None:
+        self.did.append("let begin" if held else "released")
         self.token = token
+
+    def admit(self) -> None:
+        self.did.append("released")
 
     def signal(self, number: int) -> bool:
         self.did.append(f"signal {number}")
@@ -199,7 +202,7 @@ def test_a_socket_is_open_before_the_fork_and_the_pid_is_told_before_the_worker_
 
     [worker] = ward.zygote.workers
     assert ward.rig.boxes["channel"].of(channel.Forked) == [channel.Forked(attempt_id, worker.pid)]
-    assert (worker.did, worker.token) == (["released"], expect.token)  # by no way that the zygote sees
+    assert (worker.did, worker.token) == (["let begin", "released"], expect.token)  # by no way that the zygote sees
     assert ward.watched.keys == [attempt_id]
     assert ward.zygote.specs == [
         {
@@ -300,7 +303,7 @@ def test_the_end_of_the_zygote_has_it_started_again_and_touches_no_worker(ward: 
     second = ward.begin("board.open", call_id="c2")
     ward.tell(channel.Listening(second, "/run/w/2"))
     assert ward.restarts == ["asked"]
-    assert [worker.did for worker in ward.zygote.workers] == [["released"]]
+    assert [worker.did for worker in ward.zygote.workers] == [["let begin", "released"]]
 
     ward.tell(m.ZygoteReady(Offers()))
 
@@ -438,7 +441,7 @@ def test_a_condemned_worker_is_killed_and_its_end_has_that_reason(ward: Ward, re
     ward.tell(channel.Condemn(attempt_id, reason), channel.Condemn(attempt_id, "another"))
     ward.end(attempt_id)
 
-    assert ward.zygote.workers[0].did == ["released", "killed", "killed"]
+    assert ward.zygote.workers[0].did == ["let begin", "released", "killed", "killed"]
     assert ward.attempt(attempt_id) == (AttemptState.ENDED, reason, True)
 
 
@@ -449,7 +452,7 @@ def test_a_worker_that_is_ended_for_misuse_ends_for_that_also_if_it_is_quicker(w
 
     ward.tell(channel.Condemn(attempt_id, "protocol_error"), channel.SessionOver(attempt_id, ()))
 
-    assert ward.zygote.workers[0].did == ["released"]
+    assert ward.zygote.workers[0].did == ["let begin", "released"]
     assert ward.attempt(attempt_id) == (AttemptState.ENDED, "protocol_error", True)
 
 
@@ -460,7 +463,7 @@ def test_nobody_is_killed_after_the_end(ward: Ward) -> None:
     ward.tell(channel.Condemn(attempt_id, "late"), m.Stop(attempt_id, "late"), m.ForceStop(attempt_id))
     ward.tell(channel.Condemn("att-99", "unknown"), m.Stop("att-99", "unknown"), m.ForceStop("att-99"))
 
-    assert ward.zygote.workers[0].did == ["released"]
+    assert ward.zygote.workers[0].did == ["let begin", "released"]
     assert ward.rig.boxes["channel"].of(channel.StopSession) == []
 
 
@@ -473,10 +476,10 @@ def test_a_stop_is_asked_for_first_and_forced_after_the_grace(ward: Ward) -> Non
     ward.tell(m.Stop(attempt_id, "closed"), m.Stop(attempt_id, "again"))
     assert ward.rig.boxes["channel"].of(channel.StopSession) == [channel.StopSession(attempt_id, "closed", GRACE_S)]
     assert [timer.after_s for timer in ward.rig.timers.of(m.ForceStop)] == [GRACE_S]
-    assert ward.zygote.workers[0].did == ["released"]
+    assert ward.zygote.workers[0].did == ["let begin", "released"]
     ward.rig.due(m.ForceStop)
 
-    assert ward.zygote.workers[0].did == ["released", "killed"]
+    assert ward.zygote.workers[0].did == ["let begin", "released", "killed"]
     ward.end(attempt_id)
     assert ward.attempt(attempt_id) == (AttemptState.ENDED, "stopped", False)
 
@@ -488,7 +491,7 @@ def test_a_worker_that_ends_within_its_grace_is_not_killed(ward: Ward) -> None:
     ward.end(attempt_id, ExitStatus(code=0))
     ward.rig.due(m.ForceStop)
 
-    assert ward.zygote.workers[0].did == ["released"]
+    assert ward.zygote.workers[0].did == ["let begin", "released"]
     assert ward.attempt(attempt_id) == (AttemptState.ENDED, "stopped", False)
 
 
@@ -522,7 +525,7 @@ def test_a_signal_reaches_the_process_of_its_instance(ward: Ward) -> None:
     ward.zygote.workers[0].gone = True
     ward.tell(m.Signal("ins-1", None, 15, reached.append))
 
-    assert ward.zygote.workers[0].did == ["released", "signal 15", "signal 9", "signal 15"]
+    assert ward.zygote.workers[0].did == ["let begin", "released", "signal 15", "signal 9", "signal 15"]
     assert reached == [attempt_id, attempt_id, None, None, None]
 
 

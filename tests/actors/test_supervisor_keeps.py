@@ -37,7 +37,7 @@ class PlannedGroup:
     def take(self, pid: int) -> None:
         if self.fails_to_take:
             raise ProcessLookupError
-        assert self.zygote.workers[-1].did == []  # it still waits at its gate
+        assert self.zygote.workers[-1].did == ["let begin"]  # it still waits at its gate
         self.pids.append(pid)
 
     def oom_kills(self) -> int:
@@ -176,8 +176,8 @@ def test_a_worker_is_in_its_group_before_it_may_run(counted: Ward, parents: Plan
 
     [worker] = counted.zygote.workers
     assert parents.made[attempt_id].pids == [worker.pid]
-    assert parents.limits == [((256 + 48 + 32) * MIB, 16 + 4)]
-    assert worker.did == ["released"]
+    assert parents.limits == [((256 + 32 + 32) * MIB, 16 + 2)]
+    assert worker.did == ["let begin", "released"]
 
 
 def test_a_group_goes_with_its_process(counted: Ward, parents: PlannedParents) -> None:
@@ -216,7 +216,7 @@ def test_an_operator_bounds_what_an_app_asks_for_and_a_worker_that_meets_that_bo
     ward = Ward(rig, cast("Parents", parents), most, parents.zygote)
     attempt_id = ward.run_ready()
     assert ward.zygote.limits == [limits_of(most)]
-    assert parents.limits == [((64 + 48 + 32) * MIB, 2 + 4)]
+    assert parents.limits == [((64 + 32 + 32) * MIB, 2 + 2)]
 
     ward.end(attempt_id, ExitStatus(signal=signal.SIGKILL, cpu_s=7.5))
 
@@ -241,7 +241,7 @@ def test_without_room_for_a_group_a_worker_runs_with_its_other_limits(counted: W
 
     attempt_id = counted.run_ready()
 
-    assert counted.zygote.workers[0].did == ["released"]
+    assert counted.zygote.workers[0].did == ["let begin", "released"]
     counted.end(attempt_id)
     assert counted.attempt(attempt_id) == (AttemptState.ENDED, "signal SIGKILL", True)
 

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
+import pytest
+
+from miniapp_worker import link
 from miniapp_worker.main import ExitCode
-from runtime_actors.contract import envelope
-from tests.worker.runtime_end import RuntimeEnd, Worker, served, spec_of
+from runtime_actors.contract import envelope, zmtp
+from tests.worker.runtime_end import LIMIT_S, RuntimeEnd, Worker, served, spec_of
+
+GREETING: Final = zmtp.Connection("ROUTER").greeting()[:64]
 
 App = Callable[[str], Path]
 
@@ -85,6 +93,68 @@ def test_requests_that_the_socket_does_not_take_wait_for_room(runtime: RuntimeEn
             runtime.accept(request)
 
     assert [request.body.get("call_id") for request in asked] == [*(f"call-{n}" for n in range(300)), None]
+
+
+def test_a_frame_that_fills_the_socket_many_times_arrives_whole(runtime: RuntimeEnd, app: App) -> None:
+    folder = app("""
+        async def main(sdk: MiniAppSDK) -> None:
+            sdk.tools.handler("echo.say")(lambda call: call.input)
+            await sdk.run_until_stopped()
+    """)
+    given = {"parts": ["x" * 9_000] * 20}
+    with served(runtime, folder):
+        runtime.start_app()
+        runtime.call(1, input=given)
+        completed = runtime.hear("tools.complete")
+        runtime.accept(completed, call_status="completed")
+
+    assert completed.body["result"] == given
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(GREETING[:40], id="half a greeting"),
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n".ljust(64), id="another protocol"),
+        pytest.param(GREETING + b"\x01\x00", id="a message before it is ready"),
+    ],
+)
+def test_whoever_does_not_greet_as_a_runtime_does_is_left_and_tried_again(
+    said: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_HANDSHAKE_S", 0.1)
+    monkeypatch.chdir(tmp_path)  # the whole path would be too long
+    with socket.socket(socket.AF_UNIX) as door:
+        door.settimeout(LIMIT_S)
+        door.bind("w")
+        door.listen()
+        changes: list[str] = []
+
+        async def meet() -> None:
+            made = link.Link(
+                "w",
+                on_up=lambda: changes.append("up"),
+                on_down=lambda: changes.append("down"),
+                on_frame=lambda _: changes.append("frame"),
+            )
+            made.connect()
+            for _ in range(2):
+                accepted, _ = await asyncio.to_thread(door.accept)
+                accepted.sendall(said)
+                with accepted:
+                    await asyncio.to_thread(read_to_its_end, accepted)
+            made.close(linger_ms=0)
+
+        asyncio.run(asyncio.wait_for(meet(), LIMIT_S))
+
+    assert changes == ["down", "down"]
+
+
+def read_to_its_end(accepted: socket.socket) -> None:
+    accepted.settimeout(LIMIT_S)
+    while accepted.recv(4096):
+        pass
 
 
 def test_what_was_said_before_the_connection_ended_is_heard(runtime: RuntimeEnd, app: App) -> None:

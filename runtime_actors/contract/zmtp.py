@@ -1,4 +1,4 @@
-"""ZMTP 3.0 with the NULL mechanism: the bound end of one connection, without I/O.
+"""ZMTP 3.0 with the NULL mechanism: one end of a connection, without I/O. Both ends say the same.
 
 Bytes go in with `receive_data`, one thing at a time comes out of `next_event`. What RFC 23
 (https://rfc.zeromq.org/spec/23/) leaves unlimited is limited here, because a peer is whoever can open the socket:
@@ -103,7 +103,7 @@ Event = bytes | Ready | Reply | Oversized | Literal[Signal.NEED_DATA, Signal.IGN
 
 
 class Connection:
-    """One connection, seen from the end that bound the socket. Not thread-safe."""
+    """One connection, seen from one end; as it is, from the one that bound the socket. Not thread-safe."""
 
     def __init__(
         self,
