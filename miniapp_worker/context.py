@@ -8,6 +8,7 @@ from typing import Literal
 from runtime_actors.contract.session import MiniAppContextModel
 
 State = Literal["starting", "foreground", "background", "suspended"]
+Mode = Literal["im", "audio", "video"]
 
 
 class MiniAppContext:
@@ -37,6 +38,11 @@ class MiniAppContext:
     @property
     def state(self) -> State:
         return self.__now().state
+
+    @property
+    def mode(self) -> Mode | None:
+        """How Interact talks with the person: always `im` now. None for every other app."""
+        return self.__now().mode
 
     def __repr__(self) -> str:
         return f"MiniAppContext({self.__now()!r})"

@@ -14,16 +14,18 @@ import stat
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
+
+from miniapp_worker import libc
+from miniapp_worker.readable import StrPath
 
 NEWEST_KNOWN_ABI: Final = 10
 
 # The same numbers on every architecture: they came after the tables were unified.
-_CREATE_RULESET: Final = 444
+CREATE_RULESET: Final = 444
 _ADD_RULE: Final = 445
 _RESTRICT_SELF: Final = 446
-_ASK_VERSION: Final = 1
+ASK_VERSION: Final = 1
 _PATH_BENEATH: Final = 1
 _LOG_SAME_EXEC_OFF: Final = 1
 
@@ -42,8 +44,6 @@ _NET_BITS: Final = ((_ABI_TCP, 2), (10, 4))
 """4 bind and connect TCP; 10 the same for UDP."""
 _SCOPE_BITS: Final = ((_ABI_SCOPES, 2),)
 """6 abstract unix sockets and signals, outside the domain."""
-
-_libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class LandlockError(OSError):
@@ -74,7 +74,7 @@ def kernel_abi() -> int:
     """The ABI of the running kernel; 0 where Landlock is not compiled in, not switched on, or forbidden."""
     if sys.platform != "linux":
         return 0
-    found: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
+    found: int = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(ASK_VERSION))
     return max(found, 0)
 
 
@@ -84,7 +84,7 @@ def handled_at(abi: int) -> Handled:
     return Handled(_mask(_FS_BITS, abi), _mask(_NET_BITS, abi), _mask(_SCOPE_BITS, abi), size)
 
 
-def restrict_self(readable: Iterable[Path], connectable: Iterable[Path], *, abi: int | None = None) -> int:
+def restrict_self(readable: Iterable[StrPath], connectable: Iterable[StrPath], *, abi: int | None = None) -> int:
     """Confine this thread and all it starts from now on; the ABI in force is returned.
 
     `readable` are files and directories; beneath a directory everything can be read and listed. `connectable` are
@@ -100,7 +100,7 @@ def restrict_self(readable: Iterable[Path], connectable: Iterable[Path], *, abi:
         raise LandlockError(errno.ENOSYS, "this kernel has no Landlock")
     handled = handled_at(used)
     attr = _RulesetAttr(handled.fs, handled.net, handled.scoped)
-    ruleset = _call(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(handled.attr_bytes), ctypes.c_uint32(0))
+    ruleset = _call(CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(handled.attr_bytes), ctypes.c_uint32(0))
     try:
         for path in readable:
             _allow(ruleset, path, _READ_FILE | _READ_DIR)
@@ -119,7 +119,7 @@ def _mask(bits: Iterable[tuple[int, int]], abi: int) -> int:
     return max(((1 << count) - 1 for since, count in bits if abi >= since), default=0)
 
 
-def _allow(ruleset: int, path: Path, rights: int) -> None:
+def _allow(ruleset: int, path: StrPath, rights: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
 
 
 def _call(number: int, *arguments: object) -> int:
-    answer: int = _libc.syscall(ctypes.c_long(number), *arguments)
+    answer: int = libc.syscall(ctypes.c_long(number), *arguments)
     if answer < 0:
         code = ctypes.get_errno()
         raise LandlockError(code, f"Landlock call {number}: {os.strerror(code)}")

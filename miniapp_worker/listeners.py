@@ -86,6 +86,10 @@ class Listeners(Generic[T]):
         for taker in [one for one in self._subscriptions if one.wants(item)]:
             self._run(taker.listener, item)
 
+    def take_kept(self, wants: Callable[[T], bool]) -> list[T]:
+        """What waits for a listener and is wanted here; it waits no longer."""
+        return [self._kept.pop(name) for name in [name for name, item in self._kept.items() if wants(item)]]
+
     def forget(self, name: str) -> None:
         self._kept.pop(name, None)
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict
-
-from miniapp_worker.context import MiniAppContext
+from miniapp_worker import memory
 from miniapp_worker.exhaustion import Limit, limit_met
-from miniapp_worker.inbox import MiniAppInbox
 from miniapp_worker.layers import Confinement
 from miniapp_worker.listeners import print_error
 from miniapp_worker.loader import Main, load_main
+from miniapp_worker.provided import sdk_of
 from miniapp_worker.sdk import MiniAppSDK
 from miniapp_worker.session import Identity, Session, SessionEnded, SessionRefused
-from miniapp_worker.tools import MiniAppTools
 
 _FINISH_S: Final = 5.0
 """After an app's `main` returned by itself: for its handlers to end and its requests to be answered."""
@@ -53,15 +52,14 @@ _OUT_OF: Final = {
 }
 
 
-class Spec(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Spec:
     """What a worker is told about itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     attempt_id: str
     token: str
     socket_path: str
-    app_folder: Path
+    app_folder: str
     app_scope: str
 
 
@@ -69,14 +67,17 @@ class AppExited(Exception):
     """An app's `main` called `sys.exit`."""
 
 
-def run(spec: dict[str, object], confinement: Confinement) -> int:
+MakeSession = Callable[[Identity, str], Session]
+
+
+def run(spec: dict[str, Any], confinement: Confinement, make_session: MakeSession = Session) -> int:
     """Serve one attempt on this thread; the exit code of the process is returned (`ExitCode`).
 
     `spec` has the fields of `Spec`. MiniApp code runs in here.
     """
     loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(_attempt(Spec.model_validate(spec), confinement))
+        return loop.run_until_complete(_attempt(Spec(**spec), confinement, make_session))
     except SystemExit:  # of a task that the app started by itself
         traceback.print_exc()
         return ExitCode.APP_FAILED
@@ -85,8 +86,8 @@ def run(spec: dict[str, object], confinement: Confinement) -> int:
         loop.close()
 
 
-async def _attempt(spec: Spec, confinement: Confinement) -> ExitCode:
-    session = Session(Identity(spec.attempt_id, spec.token), spec.socket_path)
+async def _attempt(spec: Spec, confinement: Confinement, make_session: MakeSession) -> ExitCode:
+    session = make_session(Identity(spec.attempt_id, spec.token), spec.socket_path)
     life = asyncio.create_task(_live(session, spec, confinement))
     any_of: set[asyncio.Future[Any]] = {life, session.ended, session.work.exhausted}
     try:
@@ -111,16 +112,12 @@ async def _live(session: Session, spec: Spec, confinement: Confinement) -> ExitC
         session.say_bye("stopped")
         return ExitCode.DONE
     try:
-        main = load_main(spec.app_folder, spec.app_scope)
+        main = load_main(Path(spec.app_folder), spec.app_scope)
     except BaseException as error:  # noqa: BLE001 - an import may raise anything, SystemExit included
         print_error(error)
         return _code_of(error, ExitCode.NOT_LOADED)
-    sdk = MiniAppSDK(
-        MiniAppContext(session.context),
-        MiniAppInbox(session.pending, session.handed, session.texts),
-        MiniAppTools(session.pending, session.calls),
-        session.stopping,
-    )
+    sdk = sdk_of(session)
+    memory.give_back()
     session.say_ready()
     return await _run_app(main, sdk, session)
 

@@ -17,7 +17,7 @@ from runtime_actors.contract.rejection import Rejected
 from runtime_actors.contract.tools import CommandReceipt
 
 _PREFIX_CHARACTERS: Final = 96
-_NOT_DONE: Final = frozenset({"store_unavailable", "internal_error"})
+_NOT_DONE: Final = frozenset({"store_unavailable", "internal_error", "rate_exceeded"})
 """Refusals that say: not now, ask again."""
 _FIRST_RETRY_S: Final = 0.1
 _LONGEST_RETRY_S: Final = 5.0
@@ -62,10 +62,19 @@ class Pending:
             PayloadRefused: it breaks the intake rule. Nothing was sent.
 
         """
+        return CommandReceipt.model_validate(await self.request(kind, body))
+
+    async def request(self, kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """As `wish`, for what has a receipt of its own shape; a refusal has `accepted`, `code` and `detail` in each.
+
+        Raises:
+            PayloadRefused: it breaks the intake rule. Nothing was sent.
+
+        """
         request_id = self.next_id()
         frame = self._freeze(kind, body, request_id)
         pause_s = _FIRST_RETRY_S
-        while (receipt := _receipt(await self._ask(request_id, frame))).code in _NOT_DONE:
+        while (receipt := _receipt(await self._ask(request_id, frame))).get("code") in _NOT_DONE:
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_RETRY_S)
         return receipt
@@ -119,13 +128,13 @@ class Pending:
             raise PayloadRefused(error.code, error.detail) from None
 
 
-def _receipt(answer: envelope.Envelope) -> CommandReceipt:
+def _receipt(answer: envelope.Envelope) -> Mapping[str, Any]:
     if answer.type != REJECTED:
-        return CommandReceipt.model_validate(answer.body)
+        return answer.body
     rejected = Rejected.model_validate(answer.body)
     return CommandReceipt(
         request_id=rejected.request_id or "", accepted=False, code=rejected.code, detail=rejected.detail
-    )
+    ).to_wire()
 
 
 def refused(error: ValidationError) -> PayloadRefused:

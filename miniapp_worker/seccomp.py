@@ -1,7 +1,7 @@
 """Which system calls a worker can still make. See seccomp(2), and `docs/isolation.md` for the reasons.
 
-An allow-list fits, because the workload is one known program: CPython with libzmq, without children. There are two
-filters. The first comes before any thread and leaves only what a unix stream socket needs to connect; the second is
+An allow-list fits, because the workload is one known program: CPython and its libraries, without children. There are
+two filters. The first comes before any thread and leaves only what a unix stream socket needs to connect; the second is
 the seal: no new socket, no new connection, no other filter. The kernel keeps both for every thread, for good.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from miniapp_worker import bpf
+from miniapp_worker import bpf, libc
 from miniapp_worker.bpf import ALLOW, AllBits, NoBits, OneOf, OwnPid, Rule, null, only, refuse
 from miniapp_worker.syscall_numbers import numbers_of
 
@@ -117,7 +117,7 @@ def is_available() -> bool:
     """Whether this kernel takes such filters, and there is a table of calls for this machine."""
     action = ctypes.c_uint32(_RET_KILL_PROCESS)
     asked = ctypes.c_uint(_GET_ACTION_AVAIL), ctypes.c_uint(0), ctypes.byref(action)
-    return sys.platform == "linux" and _INSTALL != 0 and _libc.syscall(ctypes.c_long(_INSTALL), *asked) == 0
+    return sys.platform == "linux" and _INSTALL != 0 and libc.syscall(ctypes.c_long(_INSTALL), *asked) == 0
 
 
 def connecting(machine: str = platform.machine()) -> Filter:
@@ -149,9 +149,8 @@ def install(program: Filter) -> None:
     code = bytearray(program.code)
     for offset in program.own_pid_at:
         struct.pack_into("=I", code, offset, os.getpid())
-    instructions = (ctypes.c_char * len(code)).from_buffer(code)
-    head = _Program(len(code) // bpf.INSTRUCTION_BYTES, ctypes.addressof(instructions))
-    answer: int = _libc.syscall(
+    head = _Program(len(code) // bpf.INSTRUCTION_BYTES, bytes(code))
+    answer: int = libc.syscall(
         ctypes.c_long(_INSTALL), ctypes.c_uint(_SET_MODE_FILTER), ctypes.c_uint(_TSYNC), ctypes.byref(head)
     )
     if answer < 0:
@@ -162,10 +161,9 @@ def install(program: Filter) -> None:
 
 
 class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-_libc: Final = ctypes.CDLL(None, use_errno=True)
 _INSTALL: Final = numbers_of(platform.machine())["seccomp"] if platform.machine() in _AUDIT_ARCH else 0
 
 
@@ -200,8 +198,8 @@ def _rules() -> dict[str, Rule]:
         "prctl": only(OneOf(0, _PRCTL_NAMES), otherwise=errno.EPERM),
         "prlimit64": only(OneOf(0, (0,)), *null(2), otherwise=errno.EPERM),
         "sched_getaffinity": only(OneOf(0, (0,)), otherwise=errno.ENOSYS),
-        # libzmq aborts when its thread cannot ask for its scheduling, and set what it has already. The answer is 0, as
-        # if it were the ordinary one: really asked, it would say of any process whether it exists.
+        # libzmq aborts when its thread cannot ask for its scheduling, and set what it has already; an app may use it.
+        # The answer is 0, as if it were the ordinary one: really asked, it would say of any process whether it exists.
         "sched_getscheduler": refuse(0),
         "sched_getparam": refuse(0),
         "sched_setscheduler": refuse(0),

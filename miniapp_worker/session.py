@@ -11,15 +11,18 @@ from typing import Final
 from pydantic import ValidationError
 
 from miniapp_worker.calls import Calls
+from miniapp_worker.context import State
 from miniapp_worker.inbox import Handed
 from miniapp_worker.layers import Applied
 from miniapp_worker.link import Link
 from miniapp_worker.listeners import Listeners, Work, print_error
 from miniapp_worker.pending import REJECTED, Pending
+from miniapp_worker.questions import Questions
 from runtime_actors.contract import codec, envelope
 from runtime_actors.contract import session as wire
 from runtime_actors.contract.base import WireModel
 from runtime_actors.contract.inbox import MiniAppMessage
+from runtime_actors.contract.interactions import UiChanged
 from runtime_actors.contract.tools import CallChanged
 
 RECONNECT_WITHIN_S: Final = 5.0
@@ -71,7 +74,11 @@ class Session:
         self.work = Work()
         self.handed = Handed()
         self.calls = Calls(self.pending, self.handed, self.work)
+        self.questions = Questions(self.pending, self.work)
+        self.states: Listeners[State] = Listeners(self.work, lambda _, error: print_error(error))
         self.texts: Listeners[MiniAppMessage] = Listeners(self.work, lambda _, error: print_error(error))
+        self.actions: Listeners[MiniAppMessage] = Listeners(self.work, lambda _, error: print_error(error))
+        self.decisions: Listeners[MiniAppMessage] = Listeners(self.work, lambda _, error: print_error(error))
         self._readers: Final[Mapping[str, Callable[[envelope.Envelope], None]]] = {
             "lineup.v1.session.welcome": self._on_welcome,
             "lineup.v1.session.refused": self._on_refused,
@@ -82,9 +89,18 @@ class Session:
             "lineup.v1.context.changed": self._on_context,
             "lineup.v1.inbox.message": self._on_message,
             "lineup.v1.call.changed": self._on_call_changed,
+            "lineup.v1.ui.changed": self._on_ui_changed,
             "lineup.v1.receipt": self.pending.take_answer,
             "lineup.v1.inbox.page": self.pending.take_answer,
             "lineup.v1.tools.call": self.pending.take_answer,
+            "lineup.v1.ui.receipt": self.pending.take_answer,
+            "lineup.v1.ui.interactions": self.pending.take_answer,
+            "lineup.v1.surfaces.surfaces": self.pending.take_answer,
+            "lineup.v1.ui.interaction": self.pending.take_answer,
+            "lineup.v1.surfaces.receipt": self.pending.take_answer,
+            "lineup.v1.surfaces.surface": self.pending.take_answer,
+            "lineup.v1.artifacts.receipt": self.pending.take_answer,
+            "lineup.v1.capabilities.receipt": self.pending.take_answer,
             REJECTED: self._on_rejected,
         }
 
@@ -126,6 +142,9 @@ class Session:
         """What still comes is not given to the app: it is not acknowledged, and so the next process gets it."""
         self.calls.arrivals.close()
         self.texts.close()
+        self.actions.close()
+        self.decisions.close()
+        self.questions.ends.close()
 
     def close(self, *, linger_ms: int) -> None:
         self._is_open = False
@@ -200,6 +219,7 @@ class Session:
             self._say_report()
             self.pending.repeat()
             self.calls.refresh()
+            self.questions.refresh()
 
     def _on_go(self, said: envelope.Envelope) -> None:
         wire.Go.model_validate(said.body)
@@ -235,15 +255,27 @@ class Session:
     def _on_context(self, said: envelope.Envelope) -> None:
         changed = wire.ContextChanged.model_validate(said.body)
         if self._context is not None:  # before the welcome there is nothing to change
-            self._context = self._context.model_copy(update={"state": changed.state})
+            before, self._context = self._context, self._context.model_copy(update={"state": changed.state})
+            if before.state != changed.state:
+                self.states.tell(changed.state)
 
     def _on_message(self, said: envelope.Envelope) -> None:
         message = MiniAppMessage.model_validate(said.body)
         is_new = self.handed.is_new(message)
         if message.call is not None:
             self.calls.take(message, message.call, is_new=is_new)
+        elif message.interaction is not None:
+            if is_new:
+                self.questions.take(message, message.interaction)
+        elif is_new and message.capability is not None:
+            self.decisions.hand(message.message_id, message)
+        elif is_new and message.action is not None:
+            self.actions.hand(message.message_id, message)
         elif is_new:
             self.texts.hand(message.message_id, message)
+
+    def _on_ui_changed(self, said: envelope.Envelope) -> None:
+        self.questions.change(UiChanged.model_validate(said.body).interaction)
 
     def _on_call_changed(self, said: envelope.Envelope) -> None:
         self.calls.change(CallChanged.model_validate(said.body))

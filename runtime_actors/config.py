@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from runtime_actors.contract.manifest import MOST_LIMITS, Limits
+from runtime_actors.rules.rates import AGENT_RATE, INSTANCE_RATE, Rate
 from runtime_actors.rules.restart import RestartPolicy
 
 
@@ -20,6 +21,13 @@ class Bounds:
     inbox_messages: int = 4096
     outbox_deliveries: int = 20_000
     """Unsettled deliveries of one agent."""
+    interactions_per_instance: int = 16
+    """Open, or ended and not acknowledged; as the next two."""
+    interactions_per_app: int = 256
+    interactions: int = 1024
+    """Of all apps together; `chat` and the runtime have as many more."""
+    agent_rate: Rate = AGENT_RATE
+    instance_rate: Rate = INSTANCE_RATE
     group: int = 256
     """Commands in one transaction."""
     mailbox: int = 8192
@@ -35,7 +43,7 @@ class Failpoint:
 
     command: str
     point: Literal["before", "after", "outcome"]
-    action: Literal["kill-daemon", "kill-zygote", "kill-worker", "drop"]
+    action: Literal["kill-daemon", "kill-zygote", "kill-worker", "stop-daemon", "cut-worker", "drop"]
     hit: int = 1
 
 
@@ -62,6 +70,8 @@ class RuntimeConfig:
     start_timeout_s: float = 10.0
     stop_grace_s: float = 2.0
     cancel_grace_s: float = 10.0
+    suspend_after_s: float = 60.0
+    """How long an instance that nothing keeps awake is quiet before its process is ended."""
     sweep_s: float = 5.0
     """How often what is due is derived again from the rows."""
     failpoints: tuple[Failpoint, ...] = field(default=())

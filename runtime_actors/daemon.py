@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime_actors import registry, state_folder
+from runtime_actors import policy_file, registry, state_folder
 from runtime_actors.actor import Beat, Care, Ref, RuntimeActor, SetAside
 from runtime_actors.channel.actor import ChannelActor
 from runtime_actors.channel.descriptors import raise_fd_limit
-from runtime_actors.channel.door import Door, SocketLimits
+from runtime_actors.channel.door import Door, SocketLimits, cut
 from runtime_actors.channel.socket import SocketThread
-from runtime_actors.commands import agents, apps, follow_ups, recovery
+from runtime_actors.commands import agents, apps, follow_ups, interactions, policy_changes, recovery
 from runtime_actors.commands import calls as call_commands
 from runtime_actors.commands.upkeep import set_aside
 from runtime_actors.contract.rejection import Rejection, RejectionCode
@@ -29,13 +29,16 @@ from runtime_actors.errors import AppRefused, ExitCode, GaveUp, IsolationTooWeak
 from runtime_actors.gateway.actor import GatewayActor
 from runtime_actors.gateway.control import Control
 from runtime_actors.gateway.tcp import TcpDoor
+from runtime_actors.interaction.actor import InteractionActor
 from runtime_actors.machinery import DaemonMachinery
 from runtime_actors.orchestrator.actor import OrchestratorActor
 from runtime_actors.outbox.actor import OutboxActor
-from runtime_actors.records.transaction import Settings
+from runtime_actors.records.transaction import Chain, Settings
 from runtime_actors.router.actor import RouterActor
 from runtime_actors.rules.inventory import Inventory
+from runtime_actors.rules.policy import NO_RULES
 from runtime_actors.rules.text import neutral
+from runtime_actors.shell.actor import ShellActor
 from runtime_actors.store.actor import StoreActor, StoreParts
 from runtime_actors.store.client import Store
 from runtime_actors.store.failpoints import Failpoints
@@ -112,6 +115,7 @@ class Daemon:
         self.beats: dict[str, float] = {}
         self.stopping = False
         self.level = Level.PROCESS
+        self.policy = NO_RULES
         self.zygote_starts: list[float] = []
         if raise_fd_limit() < _MIN_DESCRIPTORS:
             detail = f"fewer than {_MIN_DESCRIPTORS} file descriptors are allowed; raise the limit (`ulimit -n`)"
@@ -141,6 +145,7 @@ class Daemon:
         """Until it is told to stop; the exit code is returned."""
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         become_undumpable()
+        self.policy = policy_file.of_state(self.config.state)
         # Before there is a zygote, which would have to move along.
         groups = Parents.find(os.getpid(), self._name()) if sys.platform == "linux" else None
         catalogue, refused = registry.load(self.config.apps, state=self.config.state)
@@ -287,6 +292,7 @@ class Daemon:
             restart=config.restart,
             cancel_grace_s=config.cancel_grace_s,
             stop_grace_s=config.stop_grace_s,
+            policy=self.policy,
         )
         refs = self.refs
         listeners = {
@@ -294,11 +300,14 @@ class Daemon:
             follow_ups.Settled: refs["channel"],
             follow_ups.TellCallChanged: refs["channel"],
             follow_ups.TellContext: refs["channel"],
+            follow_ups.TellInteraction: refs["channel"],
+            follow_ups.InteractionDueAt: refs["interaction"],
             follow_ups.Post: refs["outbox"],
             follow_ups.InstanceWanted: refs["orchestrator"],
             follow_ups.InstanceDone: refs["orchestrator"],
             follow_ups.DueAt: refs["router"],
             follow_ups.InventoryChanged: refs["router"],
+            follow_ups.Shown: refs["shell"],
         }
         parts = StoreParts(
             sql=opened.sql,
@@ -310,13 +319,18 @@ class Daemon:
             clock=self.clock,
             ids=self.ids,
             listeners=listeners,
-            failpoints=Failpoints(config.failpoints, self._fail),
+            failpoints=self.make_failpoints(opened.chain),
             unusable=lambda why: self.main.end(ExitCode.STORE, why),
         )
         refs["store"].fill(StoreActor.start(self._care(), parts))
 
+    def make_failpoints(self, _chain: Chain) -> Failpoints:
+        """What is planted around each COMMIT of the store whose audit chain is given."""
+        return Failpoints(self.config.failpoints, self._fail)
+
     def _recover(self, store: Store) -> Inventory:
         """What must be known before the other actors start. Follow-ups of these commands wait for them."""
+        self._wait(store, policy_changes.note_policy, None)
         self._wait(store, recovery.retire_missing_apps, None)
         inventory = self._wait(store, apps.current_inventory, None)
         assert isinstance(inventory, Inventory)  # noqa: S101 - for the type checker
@@ -325,6 +339,9 @@ class Daemon:
     def _recover_calls(self, store: Store) -> None:
         found = self._wait(store, recovery.recover, None)
         while self._wait(store, call_commands.expire_due, None).ended:
+            pass
+        self._wait(store, interactions.fail_unreadable, None)
+        while self._wait(store, interactions.expire_interactions, None).ended:
             pass
         for key in found.interrupted:  # not waited for: whoever comes in by a door stands behind them
             store.run(recovery.recover_call, key, call_key=key)
@@ -342,6 +359,7 @@ class Daemon:
                 me=refs["channel"],
                 backlog=refs["channel"].backlog,
                 measure=Measure(Level(config.min_isolation), os.getpid(), self.zygote.ties),
+                rate=config.bounds.instance_rate,
                 timers=timers,
                 clock=self.clock,
                 ping_s=config.ping_s,
@@ -374,6 +392,16 @@ class Daemon:
                 care, store=store, sockets=self.sockets, me=refs["outbox"], timers=timers, sweep_s=config.sweep_s
             )
         )
+        refs["shell"].fill(
+            ShellActor.start(
+                care, store=store, sockets=self.sockets, me=refs["shell"], timers=timers, sweep_s=config.sweep_s
+            )
+        )
+        refs["interaction"].fill(
+            InteractionActor.start(
+                care, store=store, me=refs["interaction"], timers=timers, clock=self.clock, sweep_s=config.sweep_s
+            )
+        )
         refs["orchestrator"].fill(
             OrchestratorActor.start(
                 care,
@@ -381,7 +409,9 @@ class Daemon:
                 supervisor=refs["supervisor"],
                 me=refs["orchestrator"],
                 timers=timers,
+                clock=self.clock,
                 live_processes=config.bounds.live_processes,
+                suspend_after_s=config.suspend_after_s,
                 sweep_s=config.sweep_s,
             )
         )
@@ -409,11 +439,13 @@ class Daemon:
                 sockets=self.sockets,
                 router=refs["router"],
                 outbox=refs["outbox"],
+                shell=refs["shell"],
                 me=refs["gateway"],
                 control=Control(store, refs["supervisor"], self.machinery),
                 clock=self.clock,
                 inventory=inventory,
                 relay_secret=self.tcp.secret,
+                rate=config.bounds.agent_rate,
             )
         )
 
@@ -457,6 +489,11 @@ class Daemon:
         match action:
             case "kill-daemon":
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "stop-daemon":  # to the thread that is here, so that it does not go one instruction further
+                signal.raise_signal(signal.SIGSTOP)
+            case "cut-worker" if isinstance(workers, SupervisorActor):
+                for pid in workers.worker_pids:
+                    cut(pid)
             case "kill-zygote" if self.zygote.pid is not None:
                 _kill(self.zygote.pid)
             case "kill-worker" if isinstance(workers, SupervisorActor):
@@ -474,5 +511,7 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-_ORDER: Final = ("store", "channel", "supervisor", "outbox", "orchestrator", "router", "gateway")
+_ORDER: Final = (
+    "store", "channel", "supervisor", "outbox", "shell", "interaction", "orchestrator", "router", "gateway",
+)  # fmt: skip
 """Who is started when. Stopped in reverse."""

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from runtime_actors.client import ClientError, Delivered, SessionEvent
+from runtime_actors.client import ClientError, Delivered, PersonSaid, SessionEvent
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.contract.tools import ToolProgressDelivery
 from runtime_actors.errors import ExitCode
@@ -31,6 +31,8 @@ _ISOLATION: Final = {
 }
 _COMMAND_S: Final = 60.0
 _LOG_LINES: Final = 15
+_QUIET: Final = "--suspend-after=1"
+"""So that an app that is quiet gives up its process before the story is over."""
 
 
 def run(*, as_json: bool, keep: bool) -> int:
@@ -40,10 +42,10 @@ def run(*, as_json: bool, keep: bool) -> int:
     ok = False
     try:
         isolation = _SEALED
-        started = _lineup("start", state)
+        started = _lineup("start", state, _QUIET)
         if started.returncode == ExitCode.ISOLATION:
             isolation = _PROCESS
-            started = _lineup("start", state, f"--min-isolation={isolation}")
+            started = _lineup("start", state, _QUIET, f"--min-isolation={isolation}")
         screen.begin(state, isolation)
         if started.returncode == 0:
             ok = _play(state, screen)
@@ -110,6 +112,9 @@ class _Screen:
         self._console.print(f"The daemon keeps its state in {state}\n")
 
     def hear(self, agent: str, event: SessionEvent) -> None:
+        if isinstance(event, PersonSaid):
+            told = f"the person: {neutral(event.said.text, limit=60)}"
+            self._console.print(Text(f"        {agent} hears {told}", style="dim"))
         if not isinstance(event, Delivered):
             return
         one = event.delivery

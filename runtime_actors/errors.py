@@ -3,13 +3,14 @@
 RuntimeActorsError
 ├── IllegalTransition        we moved a record as its table forbids: a bug here
 ├── AppRefused               a MiniApp's folder cannot be registered; says what and where
+├── PolicyRefused            the policy file cannot be used (exit code 2); says what and where
 ├── DaemonRunning            another daemon holds the state folder (exit code 3)
 ├── IsolationTooWeak         the demanded isolation cannot be had here (exit code 4)
 ├── StoreUnusable            the store cannot be trusted or opened (exit code 5)
 ├── ZygoteLost               the process that forks workers is gone
 └── GaveUp                   an actor failed too often, or is stuck (exit code 6)
 
-`contract.codec.IntakeError` and `channel.zmtp.PeerProtocolError` are what a peer got wrong.
+`contract.codec.IntakeError` and `contract.zmtp.PeerProtocolError` are what a peer got wrong.
 """
 
 from __future__ import annotations
@@ -48,6 +49,16 @@ class AppRefused(RuntimeActorsError):
     def __init__(self, folder: str, faults: list[tuple[str, str]]) -> None:
         super().__init__(f"{folder}: " + "; ".join(f"{path or '/'}: {reason}" for path, reason in faults))
         self.folder = folder
+        self.faults = faults
+
+
+class PolicyRefused(RuntimeActorsError):
+    """The policy file cannot be used; `faults` are sentences."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, path: str, faults: list[str]) -> None:
+        super().__init__("\n".join(f"{path}: {fault}" for fault in faults))
         self.faults = faults
 
 

@@ -5,23 +5,29 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psutil
 
+from runtime_actors import policy_file
+from runtime_actors.contract.rejection import Rejection, RejectionCode
+from runtime_actors.errors import PolicyRefused
 from runtime_actors.store.actor import StoreActor
-from runtime_actors.store.messages import Copy, ExportAudit
+from runtime_actors.store.messages import Copy, ExportAudit, UsePolicy
 from runtime_actors.supervisor.isolation import Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from runtime_actors.actor import Ref, RuntimeActor
+    from runtime_actors.commands.policy_changes import PolicyInForce
     from runtime_actors.config import RuntimeConfig
     from runtime_actors.contract.base import JsonObject
-    from runtime_actors.contract.rejection import Rejection
     from runtime_actors.gateway.tcp import TcpDoor
     from runtime_actors.supervisor.logs import LogCapture
+
+_FAULTS: Final = 20
+"""Of a policy file, told in one answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,16 @@ class DaemonMachinery:
     def export_audit(self, path: str, keep: int, done: Callable[[JsonObject | Rejection], None]) -> None:
         """Move old audit entries to a file, on the store's own thread."""
         self.refs["store"].tell(ExportAudit(path, keep, done))
+
+    def reload_policy(self, done: Callable[[PolicyInForce | Rejection], None]) -> None:
+        """Read the policy file again, and have it in force from the next command on. With a mistake in it, refuse."""
+        try:
+            policy = policy_file.of_state(self.config.state)
+        except PolicyRefused as refused:
+            detail = "; ".join(refused.faults[:_FAULTS])
+            done(Rejection(code=RejectionCode.POLICY_INVALID, detail=f"the old policy stays in force: {detail}"))
+            return
+        self.refs["store"].tell(UsePolicy(policy, done))
 
     def shutdown(self) -> None:
         """Stop the daemon cleanly."""

@@ -12,7 +12,7 @@ from runtime_actors.contract import codec
 from runtime_actors.errors import AppRefused
 from runtime_actors.rules import inventory
 from runtime_actors.rules.inventory import Catalogue
-from runtime_actors.rules.registration import RegisteredApp, register, without_twins
+from runtime_actors.rules.registration import RegisteredApp, register, shown_title, without_namesakes, without_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,6 +70,13 @@ def load(folders: Iterable[Path], *, state: Path | None = None) -> tuple[Catalog
     refused += [
         AppRefused(twin.folder, [("/app_scope", f"'{twin.manifest.app_scope}' is taken by another app")])
         for twin in twins
+    ]
+    kept, namesakes = without_namesakes(kept)
+    refused += [
+        AppRefused(
+            one.folder, [("/extensions/title", f"'{shown_title(one)}' reads like the title of another app; choose one")]
+        )
+        for one in namesakes
     ]
     while (too_large := _overflow(kept)) is not None:
         kept.remove(too_large)

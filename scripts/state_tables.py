@@ -1,4 +1,4 @@
-"""Print the state tables of calls, instances and attempts into docs/states.md; with --check, only see if it drifted."""
+"""Print the state tables of docs/states.md; with --check, only see if it drifted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from runtime_actors.rules.calls import TRANSITIONS
+from runtime_actors.rules.grants import TRANSITIONS as GRANT_TRANSITIONS
 from runtime_actors.rules.instances import ATTEMPT_TRANSITIONS, INSTANCE_TRANSITIONS
+from runtime_actors.rules.interactions import TRANSITIONS as INTERACTION_TRANSITIONS
 
 S = TypeVar("S", bound=StrEnum)
 E = TypeVar("E", bound=StrEnum)
@@ -24,8 +26,13 @@ what they say. An empty cell is an event that does not fit: what agents and apps
 (`call_already_final` when the call is final, `call_not_ready` otherwise), and an event of the runtime's own would be a
 bug. Statuses are explained in `protocol.md`, section 4.3.
 """
-CALLS = """`received` and `routing` are passed within the transaction that admits a call, `submitted` within the one
-that completes it. A wish to cancel is a field of the record and changes no status."""
+CALLS = """`received` and `routing` are passed within the transaction that admits a call, unless a person has to
+permit it: such a call waits as `received`. `submitted` is passed within the one that completes it. A wish to cancel is
+a field of the record and changes no status."""
+INTERACTIONS = """What a person is asked. `submitted` is passed within the transaction that takes the answer. To a
+`confirm` that is dismissed the answer is no. A final one answers `interaction_already_final`."""
+GRANTS = """What a person was asked to permit. A grant for `always` is not `used` up. One whose time is over is
+`expired` from the next look at it."""
 INSTANCES = "An instance is live until it is `closing`. One that is `suspended` has no process."
 ATTEMPTS = "An attempt is one process of an instance. The end of one that is `stopping` is no crash."
 
@@ -39,6 +46,8 @@ def page() -> str:
     """The whole page."""
     sections = (
         ("Calls", CALLS, plain(TRANSITIONS)),
+        ("Interactions", INTERACTIONS, plain(INTERACTION_TRANSITIONS)),
+        ("Grants", GRANTS, plain(GRANT_TRANSITIONS)),
         ("Instances", INSTANCES, plain(INSTANCE_TRANSITIONS)),
         ("Attempts", ATTEMPTS, plain(ATTEMPT_TRANSITIONS)),
     )

@@ -52,7 +52,7 @@ SENT_AT: Final = START.isoformat().replace("+00:00", "Z")
 PING_S: Final = 1.0
 START_TIMEOUT_S: Final = 10.0
 SWEEP_S: Final = 5.0
-NAMES: Final = ("store", "channel", "supervisor", "outbox", "orchestrator", "router", "gateway")
+NAMES: Final = ("store", "channel", "supervisor", "outbox", "shell", "interaction", "orchestrator", "router", "gateway")
 
 
 class Box:
@@ -313,6 +313,9 @@ _LISTENERS: Final[dict[type, str]] = {
     follow_ups.InstanceDone: "orchestrator",
     follow_ups.DueAt: "router",
     follow_ups.InventoryChanged: "router",
+    follow_ups.Shown: "shell",
+    follow_ups.TellInteraction: "channel",
+    follow_ups.InteractionDueAt: "interaction",
 }
 
 

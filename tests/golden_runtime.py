@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import miniapps
+from runtime_actors import registry
 from runtime_actors.channel import messages as channel
 from runtime_actors.channel.events import PeerMessage, PeerOpened, PeerOversized, SocketEvent
 from runtime_actors.channel.session import Verdict
-from runtime_actors.commands import agents, apps, follow_ups, instances
+from runtime_actors.commands import agents, apps, follow_ups, instances, interactions
+from runtime_actors.commands.policy_changes import PolicyInForce
 from runtime_actors.contract import codec, envelope
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.contract.protocol import KINDS
@@ -26,13 +29,21 @@ from runtime_actors.outbox.actor import OutboxActor
 from runtime_actors.router.actor import RouterActor
 from runtime_actors.rules.inventory import Catalogue, Inventory
 from runtime_actors.rules.registration import RegisteredApp, register
+from runtime_actors.shell.actor import ShellActor
+from runtime_actors.store.messages import UsePolicy
 from runtime_actors.supervisor.messages import Signal
 from tests.actor_fakes import SWEEP_S, Rig, a_channel
+from tests.commands.people import CHAT
 from tests.fakes import some_settings
 from tests.golden_files import RELAY_SECRET, TOKENS, WORKER_TOKEN, Case, manifests
+from tests.permission_fakes import ruled
 
 VOLATILE: Final = frozenset({"audit_seq", "head_hash", "stream", "entries", "detail"})
 """Places on the audit chain, and sentences for people: only their type belongs to a shape."""
+WITH_PEOPLE: Final = frozenset({"hosts"})
+"""Stories whose runtime has `chat`. The others have their own inventory revisions in them."""
+WITH_QUESTIONS: Final = frozenset({"questions", "agent_questions"})
+"""Likewise, those whose `chat` is the packaged one, with the tools by which agents ask."""
 _REFUSALS: Final = frozenset({"lineup.v1.rejected", "lineup.v1.session.refused"})
 
 
@@ -44,9 +55,13 @@ class Said:
     said: envelope.Envelope
 
 
-def catalogue() -> Catalogue:
-    """Of the manifests that are to be accepted."""
+def catalogue(story: str = "") -> Catalogue:
+    """Of the manifests that are to be accepted; with the app for plain talk in the stories that people take part in."""
     found = [register(one.manifest, f"/apps/{one.name}", packaged=False) for one in manifests()]
+    if story in WITH_PEOPLE:
+        found.append(register(CHAT, "/apps/chat", packaged=True))
+    if story in WITH_QUESTIONS:
+        found.append(registry.read_app(Path(miniapps.__file__).parent / "chat", packaged=True))
     return Catalogue.of(one for one in found if isinstance(one, RegisteredApp))
 
 
@@ -99,12 +114,27 @@ class GoldenRuntime:
     def _happen(self, what: str) -> None:
         happenings: dict[str, Callable[[], None]] = {
             "a beat is due": lambda: self.rig.due(channel.BeatDue),
+            "policy asks": self._use_policy,
             "the channel is rebuilt": self._rebuild_channel,
+            "its time is over": self._let_a_day_pass,
+            "the process is killed": self._kill_process,
             "the worker is to stop": lambda: self.rig.tell("channel", channel.StopSession("att-1", "closed", 2.0)),
         }
         self.said.clear()
         happenings[what]()
         self._listen()
+
+    def _let_a_day_pass(self) -> None:
+        self.rig.clock.move(86_400)
+        self.rig.run(interactions.expire_interactions, None)
+
+    def _use_policy(self) -> None:
+        self.rig.tell("store", UsePolicy(ruled('decision = "ask"'), lambda _: None))
+
+    def _kill_process(self) -> None:
+        self.rig.tell("channel", channel.ProcessGone("att-1"))
+        self.rig.run(instances.end_attempt, instances.AttemptEnd("att-1", "exited", counted=True))
+        self._start_processes()
 
     def _rebuild_channel(self) -> None:
         self.rig.actors["channel"].rebuild()
@@ -125,7 +155,8 @@ class GoldenRuntime:
                 )
                 expect = channel.Expect(begun.attempt_id, WORKER_TOKEN, context)
                 self.rig.tell("channel", expect, channel.Forked(begun.attempt_id, 4242))
-                self._doors.setdefault("worker", f"w-{begun.attempt_id}")
+                name = "worker again" if "worker" in self._doors else "worker"
+                self._doors.setdefault(name, f"w-{begun.attempt_id}")
 
     def _peer(self, case: Case) -> tuple[str, int]:
         """Where a peer is heard, and its number; it connects with its first word."""
@@ -171,6 +202,17 @@ class GoldenRuntime:
             ),
         )
         rig.plug(
+            "shell",
+            ShellActor(
+                rig.care,
+                store=rig.store,
+                sockets=rig.socket_thread,
+                me=rig.boxes["shell"],
+                timers=rig.timers,
+                sweep_s=SWEEP_S,
+            ),
+        )
+        rig.plug(
             "router",
             RouterActor(
                 rig.care,
@@ -196,6 +238,7 @@ class GoldenRuntime:
                 sockets=rig.socket_thread,
                 router=rig.boxes["router"],
                 outbox=rig.boxes["outbox"],
+                shell=rig.boxes["shell"],
                 me=rig.boxes["gateway"],
                 control=Control(rig.store, _Supervisor(), _Machinery()),
                 clock=rig.clock,
@@ -231,6 +274,9 @@ class _Machinery:
     def export_audit(self, path: str, keep: int, done: Callable[[JsonObject | Rejection], None]) -> None:
         moved = {"path": path, "entries": keep, "from_seq": 1, "through_seq": 1, "head_hash": "0" * 64}
         done(moved)
+
+    def reload_policy(self, done: Callable[[PolicyInForce | Rejection], None]) -> None:
+        done(PolicyInForce(1, "0" * 64, "r-05268852ec866718"))
 
     def shutdown(self) -> None:
         """The story goes on."""

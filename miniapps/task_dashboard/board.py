@@ -21,13 +21,14 @@ class Task:
     """`pending`, `running`, or one of `ENDED`."""
     progress: float
     """Percent."""
+    description: str | None = None
 
     @property
     def has_ended(self) -> bool:
         return self.status in ENDED
 
     def summary(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Board:
@@ -51,8 +52,10 @@ class Board:
         present = self._tasks.get(task_id)
         if present is not None and not present.has_ended:
             raise CallFailed("app.task_already_open", "a task of this id is open already")
-        begun = Task(task_id, asked["title"], asked.get("status", "pending"), 0)
-        task = replace(begun, status=reported["status"], progress=reported["progress"]) if reported else begun
+        task = Task(task_id, asked["title"], asked.get("status", "pending"), 0, asked.get("description"))
+        if reported:
+            known = reported.get("description", task.description)
+            task = replace(task, status=reported["status"], progress=reported["progress"], description=known)
         self._tasks[task_id] = task
         self._opened_by[task_id] = call_id
         return task
@@ -77,6 +80,15 @@ class Board:
             raise CallFailed("app.task_not_found", "no task of this id is open")
         self._tasks[task.task_id] = changed
         return changed
+
+    def describe(self, task_id: str, description: str) -> Task:
+        """Say what a task is about."""
+        self._tasks[task_id] = replace(self._tasks[task_id], description=description)
+        return self._tasks[task_id]
+
+    def open_tasks(self) -> list[Task]:
+        """Those that have not ended, oldest first."""
+        return [task for task in self._tasks.values() if not task.has_ended]
 
     def call_of(self, task_id: str) -> str:
         """The call that opened the task."""

@@ -26,6 +26,9 @@ class Effort:
     """Sizes of history; the first one is what the others are compared with."""
     paced_s: float
     """How long calls come at a fixed rate."""
+    crowd: int
+    """Conversations with three apps each."""
+    wakes: int
 
 
 FULL: Final = Effort(
@@ -39,6 +42,8 @@ FULL: Final = Effort(
     open_calls=10_000,
     finished=(1_000, 100_000, 1_000_000),
     paced_s=20.0,
+    crowd=200,
+    wakes=15,
 )
 QUICK: Final = Effort(
     turns=6,
@@ -51,4 +56,6 @@ QUICK: Final = Effort(
     open_calls=1_000,
     finished=(1_000, 20_000),
     paced_s=2.0,
+    crowd=30,
+    wakes=3,
 )

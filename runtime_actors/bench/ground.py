@@ -28,7 +28,8 @@ _NEEDED_QUICK_BYTES: Final = 2**30
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 _TIED: Final = """\
 import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGTERM
+if hasattr(libc := ctypes.CDLL(None), "prctl"):  # of Linux
+    libc.prctl(1, 15, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGTERM
 if os.getppid() != int(sys.argv[1]):
     sys.exit(1)
 os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
@@ -101,11 +102,13 @@ def _file_system(folder: Path) -> str:
 class Daemon:
     """`lineup run` on a state folder, started, killed and started again."""
 
-    def __init__(self, state: Path, *, apps: Path | None = None, entry: Sequence[str] = LINEUP) -> None:
+    def __init__(
+        self, state: Path, *, apps: Path | None = None, entry: Sequence[str] = LINEUP, options: Sequence[str] = ()
+    ) -> None:
         """Serve the apps in `apps`, or those that lie beside the state folder."""
         self.state = state
         self._log = state.with_name(f"{state.name}.log")
-        self._command = (*entry, "run", f"--state={state}", f"--apps={apps or state.parent / 'apps'}")
+        self._command = (*entry, "run", f"--state={state}", f"--apps={apps or state.parent / 'apps'}", *options)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

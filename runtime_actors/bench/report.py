@@ -13,7 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from runtime_actors.bench import accept, calls, history, starts
+from runtime_actors.bench import accept, calls, crowd, history, starts
 from runtime_actors.bench.effort import FULL, QUICK, Effort
 from runtime_actors.bench.families import Bench, Family
 from runtime_actors.bench.figures import Figure
@@ -27,6 +27,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     calls.FLOW,
     accept.ACCEPT,
     starts.START,
+    crowd.CROWD,
     history.HISTORY,
     history.BOOT,
 )

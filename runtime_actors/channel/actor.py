@@ -29,11 +29,14 @@ from runtime_actors.channel.session import (
 )
 from runtime_actors.channel.sessions import Sessions
 from runtime_actors.commands import agents, instances
-from runtime_actors.commands.follow_ups import Deliver, Settled, TellCallChanged, TellContext
+from runtime_actors.commands.follow_ups import Deliver, Settled, TellCallChanged, TellContext, TellInteraction
 from runtime_actors.contract import codec, envelope
 from runtime_actors.contract import session as wire
+from runtime_actors.contract.interactions import UiChanged
 from runtime_actors.contract.rejection import Rejected, Rejection, RejectionCode
 from runtime_actors.rules.delivery import WINDOW
+from runtime_actors.rules.instances import InstanceState
+from runtime_actors.rules.rates import INSTANCE_RATE, Rate
 from runtime_actors.rules.restart import MISUSE
 
 if TYPE_CHECKING:
@@ -77,6 +80,7 @@ class ChannelActor(RuntimeActor):
         ping_s: float,
         start_timeout_s: float,
         sweep_s: float,
+        rate: Rate = INSTANCE_RATE,
     ) -> None:
         super().__init__(care)
         self._store, self._sockets, self._folder = store, sockets, folder
@@ -86,7 +90,7 @@ class ChannelActor(RuntimeActor):
         self._sessions = Sessions(sockets, clock)
         self._say = self._sessions.say
         self._inboxes = Inboxes(store, self._sessions, me)
-        self._requests = Requests(store, self._sessions, router, me, condemn=self._condemn, idle=self._idle)
+        self._requests = Requests(store, self._sessions, router, me, condemn=self._condemn, idle=self._idle, rate=rate)
 
     def on_start(self) -> None:
         """Begin to beat and to sweep."""
@@ -100,7 +104,7 @@ class ChannelActor(RuntimeActor):
             if session.phase in {Phase.OPEN, Phase.RESETTING} and session.peer is not None:
                 self._reset(session)
 
-    def receive(self, message: object) -> None:  # noqa: C901, PLR0912 - one line a message
+    def receive(self, message: object) -> None:  # noqa: C901, PLR0912, PLR0915 - one line a message
         """Handle one message."""
         match message:
             case PeerMessage(_, peer, frame):
@@ -109,6 +113,8 @@ class ChannelActor(RuntimeActor):
                 self._inboxes.deliver(message)
             case m.Decided():
                 self._requests.answer_decided(message)
+            case m.Answered():
+                self._requests.answer_with(message)
             case Settled(instance_id, number):
                 self._inboxes.settle(instance_id, number)
             case TellCallChanged(instance_id, change):
@@ -116,6 +122,9 @@ class ChannelActor(RuntimeActor):
                     self._say(session, "lineup.v1.call.changed", change)
             case TellContext(instance_id, state):
                 self._say_context(instance_id, state)
+            case TellInteraction(instance_id, record):
+                if (session := self._sessions.open_of(instance_id)) is not None:
+                    self._say(session, "lineup.v1.ui.changed", UiChanged(interaction=record))
             case m.PageRead():
                 self._inboxes.take_page(message)
             case m.Expect():
@@ -429,6 +438,8 @@ class ChannelActor(RuntimeActor):
         session = self._sessions.open_of(instance_id)
         if session is not None:
             self._set_context(session, state)
+            if state == InstanceState.SUSPENDED:  # what is put from now on is for its next process
+                session.enter(Phase.ENDING, time.monotonic())
 
     def _set_context(self, session: Session, state: str) -> None:
         session.context = session.context.model_copy(update={"state": state})

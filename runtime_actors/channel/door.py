@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -165,3 +166,21 @@ def _remove_stale(path: Path) -> None:
     if not stat.S_ISSOCK(mode):
         raise FileExistsError(errno.EEXIST, "not a socket", str(path))
     path.unlink()
+
+
+def cut(pid: int) -> int:
+    """End every connection of this process with that one; how many there were."""
+    done = 0
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - numbers are all that is wanted
+        with contextlib.suppress(OSError):
+            descriptor = os.dup(int(name))
+            try:
+                one = socket.socket(fileno=descriptor)
+            except OSError:  # no socket
+                os.close(descriptor)
+                continue
+            with one:
+                if one.family == socket.AF_UNIX and credentials(one)[0] == pid:
+                    one.shutdown(socket.SHUT_RDWR)
+                    done += 1
+    return done

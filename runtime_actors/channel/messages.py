@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, PeerOversized
-from runtime_actors.commands.follow_ups import Deliver, Settled, TellCallChanged, TellContext
+from runtime_actors.commands.follow_ups import Deliver, Settled, TellCallChanged, TellContext, TellInteraction
 
 if TYPE_CHECKING:
     from runtime_actors.commands.calls import Reporter
     from runtime_actors.commands.inbox import InboxRead
     from runtime_actors.commands.instances import AttemptOver, AttemptReady
+    from runtime_actors.contract.base import WireModel
     from runtime_actors.contract.rejection import Rejection
     from runtime_actors.contract.session import MiniAppContextModel
     from runtime_actors.contract.tools import Cancel, Complete, Fail, MiniAppToolCall, ReportProgress
@@ -106,6 +107,16 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """Answer a worker's request with this body."""
+
+    attempt_id: str
+    request_id: str
+    kind: str
+    body: WireModel
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """Answer `inbox.list`."""
 
@@ -176,6 +187,7 @@ ChannelMessage = (
     | StopSession
     | ProcessGone
     | Decided
+    | Answered
     | Listed
     | Looked
     | PageRead
@@ -192,4 +204,5 @@ ChannelMessage = (
     | Settled
     | TellCallChanged
     | TellContext
+    | TellInteraction
 )

@@ -12,7 +12,7 @@ from typing import Final
 from runtime_actors.channel.door import OpenDoor
 from runtime_actors.channel.events import CloseReason
 from runtime_actors.channel.window import Window
-from runtime_actors.channel.zmtp import Connection
+from runtime_actors.contract.zmtp import Connection
 
 _READ_BYTES: Final = 16_384
 """At a time; what a peer that is not read further has left of it is kept."""

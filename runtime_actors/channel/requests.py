@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from runtime_actors.channel import messages as m
-from runtime_actors.channel.intake import read_request
+from runtime_actors.channel.asked import Ask, ask
+from runtime_actors.channel.intake import RATED, read_request
 from runtime_actors.channel.session import LARGE_BYTES, MAX_INVALID, Phase, Session
 from runtime_actors.commands import agents, inbox
 from runtime_actors.commands import calls as call_commands
+from runtime_actors.commands.asker import Asker
 from runtime_actors.contract import codec, envelope
 from runtime_actors.contract.inbox import InboxAcknowledge, InboxList, InboxPage, MiniAppMessage
 from runtime_actors.contract.payload import node_count
@@ -19,6 +21,7 @@ from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.contract.tools import CallReply, CommandReceipt, ToolGet
 from runtime_actors.records.boxes import number_of
 from runtime_actors.rules.delivery import WINDOW
+from runtime_actors.rules.rates import INSTANCE_RATE, Rate, Rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,9 +53,11 @@ class Requests:
         *,
         condemn: Callable[[Session, str], None],
         idle: Callable[[Session], None],
+        rate: Rate = INSTANCE_RATE,
     ) -> None:
         self._store, self._sessions, self._router, self._me = store, sessions, router, me
         self._condemn, self._idle = condemn, idle
+        self._rates = Rates(rate)
 
     def take(self, session: Session, said: Envelope, size: int) -> None:
         """Have a request, from a frame of `size` bytes, decided, if the worker may make one now."""
@@ -65,6 +70,9 @@ class Requests:
         except ValidationError as error:
             self._refuse_request(session, said.id, RejectionCode.MESSAGE_INVALID, envelope.describe(error), size)
             return
+        if said.type in RATED and not self._rates.allows(session.instance_id, time.monotonic()):
+            self._refuse_for_rate(session, said.id)
+            return
         taken = session.take_request(said.id, time.monotonic())
         if taken is None:
             self._condemn(session, "credit_exceeded")
@@ -73,6 +81,16 @@ class Requests:
             self.hand_on(session)
         else:
             self._idle(session)
+
+    def _refuse_for_rate(self, session: Session, request_id: str) -> None:
+        code = RejectionCode.RATE_EXCEEDED
+        if self._rates.is_news(session.instance_id, time.monotonic()):
+            subject = {"who": session.instance_id, "attempt_id": session.attempt_id}
+            self._store.run(agents.note_event, agents.Event("report.refused", subject, code))
+        receipt = CommandReceipt(
+            request_id=request_id, accepted=False, code=code, detail="this app asks too often; wait a second"
+        )
+        self._sessions.say(session, "lineup.v1.receipt", receipt)
 
     def hand_on(self, session: Session, *, last: bool = False) -> None:
         """As much as may be in work at once; with `last`, when no more will come, all."""
@@ -111,9 +129,26 @@ class Requests:
                     (instance_id, call_id),
                     lambda call: self._me.tell(m.Looked(attempt_id, request_id, call)),
                 )
+            case _ if (asked := ask(Asker(instance_id, attempt_id, request_id), request)) is not None:
+                self._ask(asked, attempt_id, request_id)
             case _:
                 by = call_commands.Reporter(instance_id, attempt_id, request_id, request.call_id)
                 self._router.tell(m.Report(by, request))
+
+    def _ask(self, asked: Ask, attempt_id: str, request_id: str) -> None:
+        def told(outcome: object) -> None:
+            if not isinstance(outcome, Rejection):
+                self._me.tell(m.Answered(attempt_id, request_id, *asked.answer(outcome)))
+            elif asked.refusal is not None:
+                self._me.tell(m.Answered(attempt_id, request_id, *asked.refusal(outcome)))
+            else:
+                self._me.tell(m.Decided(attempt_id, request_id, outcome))
+
+        self._store.run(asked.rule, asked.argument, told)
+
+    def answer_with(self, answered: m.Answered) -> None:
+        """With what its command made of it."""
+        self._answer(answered.attempt_id, answered.request_id, answered.kind, answered.body)
 
     def answer_decided(self, decided: m.Decided) -> None:
         """With a receipt."""

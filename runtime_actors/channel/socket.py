@@ -26,7 +26,6 @@ from typing import Final
 
 from runtime_actors.actor import Beat
 from runtime_actors.channel import door as doors
-from runtime_actors.channel import zmtp
 from runtime_actors.channel.door import Door, OpenDoor, SocketLimits
 from runtime_actors.channel.events import CloseReason, PeerClosed, PeerMessage, PeerOpened, PeerOversized
 from runtime_actors.channel.listeners import Listeners
@@ -34,6 +33,7 @@ from runtime_actors.channel.orders import Orders
 from runtime_actors.channel.peer import Peer, Read
 from runtime_actors.channel.seldom import Seldom
 from runtime_actors.channel.window import Window
+from runtime_actors.contract import zmtp
 
 logger = logging.getLogger(__name__)
 seldom = Seldom(logger)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from runtime_actors.checker.chain import Entry, digest_of
 from runtime_actors.checker.evidence import Row
 from runtime_actors.checker.history import Delivered, Settled
 from runtime_actors.checker.model import Call, Key
@@ -24,7 +25,7 @@ def check_deliveries(run: Run) -> Iterator[Violation]:
             message = f"copies of delivery {one.number} differ"
             yield Violation("copies-differ", one.agent, message, (first.row, one.row))
         yield from _expected(run, one)
-        if "call" in one.body:
+        if one.kind != "text" and "call" in one.body:
             numbers[_key(one)].setdefault(one.number, one.row)
         if (one.by, one.stream, one.number) not in seen:
             seen.add((one.by, one.stream, one.number))
@@ -34,6 +35,7 @@ def check_deliveries(run: Run) -> Iterator[Violation]:
                 message = f"delivery {one.number} came behind {before.number}"
                 yield Violation("delivery-order", f"{one.by} {one.conversation}", message, (before.row, one.row))
     yield from _results(run, numbers)
+    yield from _texts(run)
     yield from _numbered(run, numbers)
     yield from _settled(run)
 
@@ -44,6 +46,9 @@ def _key(one: Delivered) -> Key:
 
 
 def _expected(run: Run, one: Delivered) -> Iterator[Violation]:
+    if one.kind == "text":
+        yield from _expected_text(run, one)
+        return
     key, is_result = _key(one), "call" in one.body
     call = run.model.calls.get(key)
     if call is None or (is_result and call.ended is None):
@@ -58,6 +63,28 @@ def _expected(run: Run, one: Delivered) -> Iterator[Violation]:
     if is_result and call.ended is not None and mark is not None and mark["audit_seq"] != call.ended.seq:
         message = f"its result names entry {mark['audit_seq']}, and its end is entry {call.ended.seq}"
         yield Violation("answer-disagrees", str(key), message, (one.row, call.ended.row))
+
+
+def _expected_text(run: Run, one: Delivered) -> Iterator[Violation]:
+    posted = run.model.posts.get((one.agent, one.number))
+    if one.agent in run.model.flooded:
+        return
+    if not isinstance(posted, Entry) or posted.digest != digest_of(one.body["text"]):
+        message = f"delivery {one.number} brings a text that nobody sent"
+        yield Violation("delivery-unexpected", f"text to {one.agent}", message, (one.row,))
+
+
+def _texts(run: Run) -> Iterator[Violation]:
+    """Each text of a person reaches an agent that listens, unless it was dropped because nobody read it."""
+    if not run.has_drained:
+        return
+    came = {(one.agent, one.number) for one in run.of(Delivered) if one.kind == "text"}
+    for (agent, number), entry in run.model.posts.items():
+        if not isinstance(entry, Entry) or agent not in run.agents or agent in run.model.flooded:
+            continue
+        gone = run.model.gone.get((agent, number))
+        if (agent, number) not in came and (gone is None or gone.event != "delivery.dropped"):
+            yield Violation("result-lost", f"text to {agent}", "it was delivered to nobody", (entry.row,))
 
 
 def _results(run: Run, numbers: dict[Key, dict[int, Row]]) -> Iterator[Violation]:

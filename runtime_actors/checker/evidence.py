@@ -9,7 +9,10 @@ from typing import Any, Final
 Row = Mapping[str, Any]
 """A JSON object: a line of a history, an audit entry, or a line of a listing."""
 
-LISTINGS: Final = ("calls", "inbox", "outbox", "ps", "focus", "status")
+LISTINGS: Final = ("status", "calls", "inbox", "outbox", "ps", "focus")
+"""In this order: all are of one moment if `status` names the same end of the log when it is read again at last."""
+PEOPLE: Final = ("interactions", "surfaces", "grants")
+"""Listings of what is open between apps and people: looked at where they were read."""
 
 
 class Unreadable(Exception):
@@ -25,7 +28,7 @@ class Evidence:
     audit: Sequence[Row]
     """The audit log from its first entry, as the listing of that name shows it."""
     listings: Mapping[str, Sequence[Row]]
-    """Of `LISTINGS`, read when the run had drained."""
+    """Of `LISTINGS`, and of `PEOPLE` if they are known, read when the run had drained."""
     once: frozenset[str] = frozenset()
     """Tools that must not be given twice (`on_interruption: fail`)."""
     echo: str | None = None

@@ -34,6 +34,7 @@ class Invoked(Said):
     agent: str | None
     conversation: str | None
     scope: str | None
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,10 @@ class Given(Said):
     call_id: str | None
     tool: str | None
     repeated: bool
+    interaction_id: str | None = None
+    """Of a question that was its own, whose end it is told."""
+    result: Row | None = None
+    """What the person answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +146,7 @@ def _read(row: Row) -> Event:
                 agent=row.get("agent"),
                 conversation=row.get("conversation"),
                 scope=row.get("scope"),
+                host=row.get("host"),
             )
         case "ok" | "fail" | "info":
             return Answered(
@@ -170,6 +176,8 @@ def _read(row: Row) -> Event:
                 call_id=row.get("call_id"),
                 tool=row.get("tool"),
                 repeated=bool(row.get("repeated")),
+                interaction_id=row.get("interaction_id"),
+                result=row.get("result"),
             )
         case "changed":
             return Changed(

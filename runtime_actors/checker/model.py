@@ -12,6 +12,10 @@ from runtime_actors.checker.chain import Entry
 FINAL: Final = frozenset({"completed", "failed", "cancelled", "expired", "rejected"})
 LIVE: Final = frozenset({"starting", "foreground", "background", "suspended"})
 READY: Final = frozenset({"foreground", "background"})
+NEWS: Final = frozenset({"grant.given", "grant.denied", "interaction.ended"})
+"""Entries that put a message for one instance into an inbox."""
+PLAIN: Final = 20
+"""Entries of one kind and subject within a period that are noted one by one; more are counted."""
 
 
 class Key(NamedTuple):
@@ -76,6 +80,45 @@ class Instance:
     attempt: str | None = None
 
 
+@dataclass(slots=True)
+class Question:
+    """A standard interaction so far."""
+
+    opened: Entry
+    place: Place
+    instance: str
+    call: Key | None
+    source: str
+    status: str = "pending"
+    ended: Entry | None = None
+    message: int | None = None
+    """The message that told its owner of its end."""
+
+
+@dataclass(slots=True)
+class Surface:
+    """A surface so far."""
+
+    opened: Entry
+    instance: str
+    call: Key | None
+    revision: int
+    digests: dict[int, str] = field(default_factory=dict)
+    """Of its state, by revision."""
+    changes: int = 0
+    closed: Entry | None = None
+
+
+@dataclass(slots=True)
+class Grant:
+    """A permission so far."""
+
+    capability: str
+    question: str
+    status: str
+    asked: Entry
+
+
 class Message(NamedTuple):
     """What was put into an inbox."""
 
@@ -113,8 +156,9 @@ class Model:
     put: dict[tuple[Place, int], Message] = field(default_factory=dict)
     """What was ever in it."""
     put_last: Counter[Place] = field(default_factory=Counter)
-    outbox: dict[str, dict[int, Call]] = field(default_factory=lambda: defaultdict(dict))
-    posts: dict[tuple[str, int], Call] = field(default_factory=dict)
+    outbox: dict[str, dict[int, Call | Entry]] = field(default_factory=lambda: defaultdict(dict))
+    """Of a call, or the entry of a person's text."""
+    posts: dict[tuple[str, int], Call | Entry] = field(default_factory=dict)
     """What was ever in it, by agent and number."""
     posted: Counter[str] = field(default_factory=Counter)
     owners: dict[str, str] = field(default_factory=dict)
@@ -130,6 +174,22 @@ class Model:
     flooded: set[str] = field(default_factory=set)
     """Agents whose deliveries cannot be counted any more: some progress was not noted one by one."""
     metered: int = 0
+    questions: dict[str, Question] = field(default_factory=dict)
+    asked: dict[str, Question] = field(default_factory=dict)
+    """Those that are open."""
+    untold: dict[str, Question] = field(default_factory=dict)
+    """Their end is not told by the inbox: what they belong to has to end at once."""
+    surfaces: dict[str, Surface] = field(default_factory=dict)
+    shown: dict[str, Surface] = field(default_factory=dict)
+    """Those that are open."""
+    actions: dict[str, tuple[Place, int]] = field(default_factory=dict)
+    """The message of each action that has one."""
+    sent: dict[str, Entry] = field(default_factory=dict)
+    """By the action that brought it: the entry of a person's text."""
+    grants: dict[str, Grant] = field(default_factory=dict)
+    has_rules: bool = False
+    unfloored: dict[str, Entry] = field(default_factory=dict)
+    """By conversation: a stack with something below `chat`, which is right only if `chat` is about to end."""
 
     def blame(self, entry: Entry, message: str, *before: Entry, rule: str = "illegal-step") -> None:
         """Note that an entry may not stand where it does."""
@@ -149,7 +209,7 @@ class Model:
             self.blame(entry, "the call had ended", call.ended, rule=rule)
         else:
             where = self.instance_of(entry)
-            if where is None or where.name != call.instance:
+            if ("" if where is None else where.name) != call.instance:
                 self.blame(entry, "the call was given to another instance", call.admitted)
             return call
         return None
@@ -172,6 +232,11 @@ class Model:
         number = self.put_last[place]
         self.inbox[place][number] = self.put[place, number] = message
         return number
+
+    def withdraw_news(self, place: Place) -> None:
+        """What was for the instance that ended, and not for the scope's next one."""
+        for number in [number for number, one in self.inbox[place].items() if one.entry.event in NEWS]:
+            del self.inbox[place][number]
 
     def withdraw(self, call: Call) -> None:
         if call.message is not None and call.instance in self.instances:

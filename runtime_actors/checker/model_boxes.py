@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime_actors.checker.chain import Entry
-from runtime_actors.checker.model import LIVE, Key, Message, Model, Place
+from runtime_actors.checker.model import LIVE, Call, Key, Message, Model, Place
 
 
 def agent_added(model: Model, entry: Entry) -> None:
@@ -51,6 +51,6 @@ def settled(model: Model, entry: Entry) -> None:
         call = model.outbox[agent].pop(number, None)
         if call is None and agent not in model.flooded:
             model.blame(entry, f"delivery {number} was not waiting for {agent}")
-        if call is not None and call.progress == number:
+        if isinstance(call, Call) and call.progress == number:
             call.progress = None
         model.gone[agent, number] = entry

@@ -4,33 +4,46 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime_actors.checker import model_people
 from runtime_actors.checker.chain import Entry
-from runtime_actors.checker.model import FINAL, LIVE, READY, Call, Message, Model, Version, key_of
+from runtime_actors.checker.model import FINAL, LIVE, PLAIN, READY, Call, Message, Model, Version, key_of
 
 _ADMITTED: Final = ["received", "routing", "waiting_for_app"]
 _UNDER_WAY: Final = frozenset({"waiting_for_app", "running"})
-PLAIN: Final = 20
-"""Entries of one kind and subject within a period that are noted one by one; more are counted."""
+_OPEN: Final = _UNDER_WAY | {_ADMITTED[0]}
 _METERED: Final = 4096
 """Subjects that are metered one by one; more share a meter."""
 
 
-def admitted(model: Model, entry: Entry) -> None:
-    key, instance = key_of(entry), model.instance_of(entry)
+def received(model: Model, entry: Entry) -> None:
+    """A call that a person has to permit: nobody has it before that."""
+    if "instance_id" in entry.subject:
+        model.blame(entry, "a call that waits to be let in has no instance")
+    _begin(model, entry, _ADMITTED[0])
+
+
+def _begin(model: Model, entry: Entry, status: str) -> Call | None:
+    key = key_of(entry)
     known = model.calls.get(key)
     if known is not None:
         model.blame(entry, "the call had been admitted", known.admitted, rule="second-record")
-        return
+        return None
     model.check_owner(entry)
-    call = Call(
-        key,
-        entry.detail.get("tool_id", ""),
-        "",
-        entry,
-        [Version(entry.seq, _ADMITTED[-1], cancel_requested=False)],
-        None,
-    )
+    version = Version(entry.seq, status, cancel_requested=False)
+    call = Call(key, entry.detail.get("tool_id", ""), "", entry, [version], None)
     model.calls[key] = model.open[key] = call
+    return call
+
+
+def admitted(model: Model, entry: Entry) -> None:
+    key, instance = key_of(entry), model.instance_of(entry)
+    call = model.open.get(key)
+    if call is not None and call.status == _ADMITTED[0]:  # a person permitted it
+        call.versions.append(Version(entry.seq, _ADMITTED[-1], call.cancel is not None))
+    else:
+        call = _begin(model, entry, _ADMITTED[-1])
+    if call is None:
+        return
     if entry.detail.get("path") != _ADMITTED:
         model.blame(entry, f"a call cannot be admitted by way of {entry.detail.get('path')}")
     if instance is None or instance.state not in LIVE or instance.place.conversation != key.conversation:
@@ -109,10 +122,11 @@ def ended(model: Model, entry: Entry) -> None:
     if call is None:
         return
     to, code = entry.detail["to"], entry.detail["code"]
-    model.move(entry, call, to, came_from=_UNDER_WAY)
+    model.move(entry, call, to, came_from=frozenset({_ADMITTED[0]}) if to == "rejected" else _OPEN)
     if to not in FINAL or (to == "completed") != (code is None) or (to == "expired") != (code == "deadline_passed"):
         model.blame(entry, f"a call cannot end as {to} with {code}")
     model.withdraw(call)
     call.ended = entry
     model.open.pop(call.key, None)
+    model_people.end_with_call(model, call, entry)
     call.result = model.post(call)

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 from runtime_actors.checker.chain import Entry, digest_of
 from runtime_actors.checker.evidence import Row
 from runtime_actors.checker.history import Answered, Delivered
-from runtime_actors.checker.model import Key, Place
-from runtime_actors.checker.model_calls import PLAIN
+from runtime_actors.checker.model import PLAIN, Key, Place
 from runtime_actors.checker.run import Known, Operation, Run, number_of
 from runtime_actors.checker.violation import Violation
 
@@ -65,7 +64,7 @@ def deed_of(run: Run, operation: Operation) -> Deed | None:
     asked = operation.asked
     body, conversation = asked.body, asked.conversation or ""
     match asked.kind:
-        case "tool.invoke":
+        case "tool.invoke" | "tool.call":
             return Deed("call.admitted", Key(asked.agent or "", conversation, body["call_id"]))
         case "tool.cancel":
             return Deed("call.cancel_requested", Key(asked.agent or "", conversation, body["call_id"]))
@@ -145,7 +144,7 @@ def _present(deeds: Deeds, deed: Deed, asked: list[Operation], entry: Entry) -> 
     if entry.seq <= known and deed.event in _AGENTS:
         message = f"entry {entry.seq} was made for what began when entry {known} was known"
         yield Violation("time-order", _name(deed), message, (*told, first.asked.row, entry.row))
-    if entry.digest and all(digest_of(_wire(one)) != entry.digest for one in possible):
+    if entry.digest and not any(_is_unspelt(one) or digest_of(_wire(one)) == entry.digest for one in possible):
         yield Violation("from-nowhere", _name(deed), "what is recorded was never asked", (first.asked.row, entry.row))
     for operation in possible:
         if operation.outcome == "ok" and "repeated" in operation.rows[-1].get("body", {}):
@@ -196,6 +195,11 @@ def check_refusals(run: Run) -> Iterator[Violation]:
         about = asked.body.get("call_id") or asked.body.get("message_id") or ""
         if not noted[agent, about, code] and code not in _UNNOTED and spent[agent, code] <= PLAIN:
             yield Violation("refusal-unnoted", f"{asked.kind} {about}", f"{code} left no entry", operation.rows)
+
+
+def _is_unspelt(operation: Operation) -> bool:
+    """A question in its old form: the runtime spells the call that it is, and knows the revision."""
+    return operation.asked.kind == "tool.call"
 
 
 def _wire(operation: Operation) -> Row:

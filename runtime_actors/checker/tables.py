@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from runtime_actors.checker.evidence import Row
 from runtime_actors.checker.model import Call, Key, Place
 from runtime_actors.checker.run import Run
 from runtime_actors.checker.violation import Violation
 
+_KINDS: Final[Mapping[str, str]] = {
+    "message.received": "message",
+    "grant.given": "capability",
+    "grant.denied": "capability",
+    "interaction.ended": "interaction",
+    "action.taken": "action",
+}
+"""Of a message, by the entry that put it."""
 _UNLISTED = frozenset({"closed", "failed"})
 
 
@@ -42,8 +51,8 @@ def _calls(run: Run) -> Iterator[Violation]:
         wanted = {
             "seq": seq,
             "tool_id": call.tool,
-            "app_scope": instance.place.scope if instance else None,
-            "instance_id": call.instance,
+            "app_scope": instance.place.scope if instance else call.tool.partition(".")[0],
+            "instance_id": call.instance or None,
             "status": call.status,
             "error_code": None if call.ended is None else call.ended.detail["code"],
             "cancel_requested": call.cancel is not None,
@@ -61,7 +70,7 @@ def _inbox(run: Run) -> Iterator[Violation]:
         for number, message in waiting.items():
             wanted = {
                 "message_id": f"m{number}",
-                "kind": "message" if message.call is None else "tool.call",
+                "kind": _KINDS.get(message.entry.event, "tool.call"),
                 "agent_id": message.agent,
                 "call_id": None if message.call is None else message.call.call_id,
                 "created_at": message.entry.row["at"],
@@ -80,11 +89,13 @@ def _outbox(run: Run) -> Iterator[Violation]:
         if agent in run.model.flooded:
             continue
         for number, call in waiting.items():
-            wanted = {
-                "conversation_id": call.key.conversation,
-                "call_id": call.key.call_id,
-                "type": f"lineup.v1.tool.{'result' if call.result == number else 'progress'}",
-            }
+            wanted: dict[str, str | None]
+            if isinstance(call, Call):
+                kind = "tool.result" if call.result == number else "tool.progress"
+                wanted = {"conversation_id": call.key.conversation, "call_id": call.key.call_id}
+            else:  # a person's text
+                kind, wanted = "text", {"conversation_id": call.subject["conversation_id"], "call_id": None}
+            wanted |= {"type": f"lineup.v1.{kind}"}
             yield from _differs("outbox-differs", f"delivery {agent}/{number}", rows.pop((agent, number), None), wanted)
     for (agent, number), row in rows.items():
         gone = run.model.gone.get((agent, number))

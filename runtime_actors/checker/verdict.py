@@ -9,6 +9,7 @@ from runtime_actors.checker.deliveries import check_deliveries
 from runtime_actors.checker.evidence import Evidence, Unreadable
 from runtime_actors.checker.inboxes import check_messages, check_work
 from runtime_actors.checker.operations import Deeds, check_operations, check_refusals
+from runtime_actors.checker.people import check_people
 from runtime_actors.checker.reads import check_reads
 from runtime_actors.checker.run import Run
 from runtime_actors.checker.tables import check_ends, check_tables
@@ -41,5 +42,6 @@ def _found(seen: Evidence) -> Iterator[Violation]:
     yield from check_messages(run)
     yield from check_work(run)
     yield from check_reads(run, deeds)
+    yield from check_people(run)
     yield from check_tables(run)
     yield from check_ends(run)

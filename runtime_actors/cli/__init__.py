@@ -10,7 +10,21 @@ from typing import Final
 
 import click
 
-from runtime_actors.cli import agents, background, bench, demos, doctor, listings, orders, runs
+from runtime_actors.cli import (
+    agents,
+    authors,
+    background,
+    bench,
+    chaos,
+    demos,
+    doctor,
+    listings,
+    orders,
+    people,
+    policy,
+    runs,
+    shell,
+)
 from runtime_actors.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, code_of
 from runtime_actors.client import ClientError
 from runtime_actors.rules.registration import RUNTIME_VERSION
@@ -34,17 +48,32 @@ _COMMANDS: Final = (
     listings.inbox,
     listings.outbox,
     listings.focus,
+    people.answer,
+    people.dismiss,
+    people.front,
+    people.close,
+    people.say_text,
+    listings.interactions,
+    listings.surfaces,
+    listings.artifacts,
     listings.logs,
     orders.audit,
     orders.app,
     orders.tool,
     orders.kill,
     orders.validate,
+    policy.policy,
+    policy.grants,
     orders.backup,
     orders.restore,
+    authors.new,
+    authors.dev,
+    authors.conformance,
+    shell.shell,
     demos.demo,
     doctor.doctor,
     bench.bench,
+    chaos.chaos,
 )
 
 

@@ -13,6 +13,7 @@ import click
 from pydantic import ValidationError
 
 from runtime_actors.cli import identities
+from runtime_actors.cli.artifact_file import artifact
 from runtime_actors.cli.exits import DONE, FAILED, REFUSED, WAIT_ENDED
 from runtime_actors.cli.options import (
     as_option,
@@ -31,6 +32,7 @@ from runtime_actors.client import (
     Delivered,
     Lost,
     NoAnswer,
+    PersonSaid,
     Refused,
     SessionEvent,
     door_of,
@@ -88,7 +90,7 @@ def call(
     """
     if timeout_s is not None and math.isnan(timeout_s):
         raise click.UsageError("--timeout needs a number of seconds")
-    value = _json_object(given)
+    value = json_object(given)
     shown = _Shown(as_json)
     with _attached(state, agent_name, conversation, shown) as one:
         try:
@@ -171,6 +173,45 @@ def say_text(
 
 
 @agent.command()
+@stacked(
+    state_option,
+    as_option,
+    conversation_option,
+    click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many texts."),
+    click.option("--timeout", "timeout_s", type=click.FloatRange(0), metavar="S", help="End after so long."),
+    json_option,
+)
+def listen(
+    *, state: Path, agent_name: str, conversation: str, count: int | None, timeout_s: float | None, as_json: bool
+) -> int:
+    """Show what the person writes into the conversation, until --count, --timeout or Ctrl-C.
+
+    What it shows is acknowledged, and comes no second time. Results of calls are left to whoever made them. Exit code
+    4 if the time ended before --count texts.
+    """
+    if timeout_s is not None and math.isnan(timeout_s):
+        raise click.UsageError("--timeout needs a number of seconds")
+    deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+    heard = 0
+    with _attached(state, agent_name, conversation, _Shown(as_json)) as one:
+        while (left_s := deadline - time.monotonic()) > 0 and (count is None or heard < count):
+            event = one.session.next_event(min(left_s, 3600))
+            if isinstance(event, PersonSaid):
+                _show_text(event, as_json=as_json)
+                one.session.acknowledge(event.said.number)
+                heard += 1
+    return WAIT_ENDED if count is not None and heard < count else DONE
+
+
+def _show_text(event: PersonSaid, *, as_json: bool) -> None:
+    """What the person wrote."""
+    if as_json:
+        show_json({"conversation_id": event.conversation_id, **event.body})
+    else:
+        click.echo(f"person: {neutral(event.said.text, limit=None)}")
+
+
+@agent.command()
 @stacked(click.argument("file", type=click.File("r", encoding="utf-8")), state_option, json_option)
 def script(file: TextIO, state: Path, as_json: bool) -> int:
     """Play a scenario, one JSON step a line (docs/simulator.md). Exit code 1 at the first step that fails."""
@@ -200,6 +241,9 @@ def script(file: TextIO, state: Path, as_json: bool) -> int:
 def add(name: str, public_key: str | None, show: bool, state: Path, as_json: bool) -> int:
     """Make a new agent identity. Its token is kept in the state folder, readable for you alone."""
     return identities.add_agent(state, name, public_key=public_key, show=show, as_json=as_json)
+
+
+agent.add_command(artifact)
 
 
 class _Shown:
@@ -285,7 +329,13 @@ def _attached_once(state: Path, agent_name: str, conversation: str, shown: _Show
     return one
 
 
-def _json_object(given: str) -> JsonObject:
+def json_object(given: str) -> JsonObject:
+    """A JSON object as it was typed, or from stdin (-).
+
+    Raises:
+        click.UsageError: It is none, or cannot be sent.
+
+    """
     text = sys.stdin.read(codec.MAX_FRAME_BYTES + 1) if given == "-" else given
     try:
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique)

@@ -13,7 +13,7 @@ from runtime_actors.cli.exits import FAILED
 from runtime_actors.cli.options import json_option, stacked
 from runtime_actors.cli.show import say, show_json
 
-FAMILIES: Final = ("call", "flow", "accept", "start", "history", "boot")
+FAMILIES: Final = ("call", "flow", "accept", "start", "crowd", "history", "boot")
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:

@@ -38,7 +38,22 @@ _COLUMNS: Final[Mapping[Listing, tuple[str, ...]]] = {
     "inbox": ("conversation_id", "app_scope", "number", "kind", "call_id", "repeated", "created_at"),
     "outbox": ("agent_id", "number", "conversation_id", "type", "call_id", "bytes", "created_at"),
     "focus": ("conversation_id", "stack"),
+    "interactions": (
+        "interaction_id",
+        "app_title",
+        "kind",
+        "title",
+        "status",
+        "source",
+        "conversation_id",
+        "instance_id",
+        "parent_call_id",
+        "created_at",
+        "expires_at",
+    ),
     "audit": ("seq", "at", "event", "subject", "detail"),
+    "surfaces": ("surface_id", "app_scope", "conversation_id", "kind", "title", "revision", "status", "updated_at"),
+    "artifacts": ("artifact_id", "conversation_id", "app_scope", "name", "media_type", "size", "received", "call_id"),
 }
 
 _limit_option: Final = click.option("--limit", type=click.IntRange(1), help="At most so many.")
@@ -128,6 +143,53 @@ def outbox(state: Path, as_json: bool, limit: int | None) -> int:
 def focus(state: Path, as_json: bool, limit: int | None) -> int:
     """Show the instances of each conversation's focus stack; the last one is in front."""
     return _list("focus", state, as_json, limit)
+
+
+_conversation_option: Final = click.option(
+    "--conversation", "conversation_id", metavar="C", help="Only this conversation's."
+)
+
+
+@click.command()
+@stacked(
+    _shared,
+    _conversation_option,
+    click.option("--all", "closed_too", is_flag=True, help="Also those that were closed."),
+)
+def surfaces(state: Path, as_json: bool, limit: int | None, conversation_id: str | None, closed_too: bool) -> int:
+    """List what apps show in containers of their own; --json has the states."""
+    filters: JsonObject = {} if conversation_id is None else {"conversation_id": conversation_id}
+    return _list("surfaces", state, as_json, limit, filters | ({"all": True} if closed_too else {}))
+
+
+@click.command()
+@stacked(_shared, _conversation_option)
+def artifacts(state: Path, as_json: bool, limit: int | None, conversation_id: str | None) -> int:
+    """List what apps made for agents; an agent gets one with: lineup agent artifact ID FILE."""
+    filters: JsonObject = {} if conversation_id is None else {"conversation_id": conversation_id}
+    return _list("artifacts", state, as_json, limit, filters)
+
+
+@click.command()
+@stacked(
+    _shared,
+    click.option("--conversation", "conversation_id", metavar="C", help="Only this conversation's."),
+    click.option("--all", "ended_too", is_flag=True, help="Also questions that have ended."),
+)
+def interactions(state: Path, as_json: bool, limit: int | None, conversation_id: str | None, ended_too: bool) -> int:
+    """List the questions that wait for a person. With --json all that a host draws: the request, and a draft."""
+    wanted: JsonObject = {} if conversation_id is None else {"conversation_id": conversation_id}
+    found = rows(state, "interactions", wanted | ({"all": True} if ended_too else {}), limit=limit)
+    if as_json:
+        return show_rows(found, (), as_json=True)
+    return show_rows((_as_line(one) for one in found), _COLUMNS["interactions"], as_json=False)
+
+
+def _as_line(shown: JsonObject) -> JsonObject:
+    record: JsonObject = shown["interaction"]
+    owner: JsonObject = record.get("owner", {})
+    request: JsonObject = record.get("request", {})
+    return owner | record | {"app_title": shown.get("app_title"), "title": request.get("title")}
 
 
 @click.command()

@@ -31,6 +31,7 @@ from runtime_actors.client import (
     Delivered,
     InventoryChanged,
     Lost,
+    PersonSaid,
     SessionEvent,
     door_of,
     read_token,
@@ -191,6 +192,8 @@ class _Talk(threading.Thread):
                 _show(f"… {one.call_id}{percent} {neutral(one.progress.note or '', limit=200)}".rstrip())
             else:
                 _show_state(one.call)
+        elif isinstance(event, PersonSaid):
+            _show(f"person: {neutral(event.said.text, limit=None)}")
         elif isinstance(event, Lost):
             _show("  connection lost; looking for the daemon")
         elif isinstance(event, Attached):

@@ -12,13 +12,13 @@ from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack, get_args
 import click
 
 from runtime_actors.cli.options import stacked, state_option
-from runtime_actors.config import Failpoint, RuntimeConfig
+from runtime_actors.config import Bounds, Failpoint, RuntimeConfig
 from runtime_actors.contract.manifest import Limits
 from runtime_actors.rules.restart import RestartPolicy
 
 Level = Literal["strong", "sealed", "partial", "process"]
 Point = Literal["before", "after", "outcome"]
-Action = Literal["kill-daemon", "kill-zygote", "kill-worker", "drop"]
+Action = Literal["kill-daemon", "kill-zygote", "kill-worker", "stop-daemon", "cut-worker", "drop"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -44,6 +44,8 @@ class RunOptions(TypedDict):
     sweep: float
     cancel_grace: float
     stop_grace: float
+    suspend_after: float
+    live_processes: int
 
 
 _FAILPOINT: Final = re.compile(
@@ -146,6 +148,14 @@ run_options: Final = stacked(
     _seconds("--sweep", "How often what is due is looked for in the rows.", _DEFAULT.sweep_s),
     _seconds("--cancel-grace", "How long an app has to answer a cancel.", _DEFAULT.cancel_grace_s),
     _seconds("--stop-grace", "How long an app has to stop.", _DEFAULT.stop_grace_s),
+    _seconds("--suspend-after", "An app that is quiet for so long gives up its process.", _DEFAULT.suspend_after_s),
+    click.option(
+        "--live-processes",
+        type=click.IntRange(1, 4096),
+        default=_DEFAULT.bounds.live_processes,
+        show_default=True,
+        help="The most worker processes at once.",
+    ),
 )
 
 
@@ -175,6 +185,8 @@ def config_of(state: Path, options: RunOptions) -> RuntimeConfig:
         sweep_s=options["sweep"],
         cancel_grace_s=options["cancel_grace"],
         stop_grace_s=options["stop_grace"],
+        suspend_after_s=options["suspend_after"],
+        bounds=replace(Bounds(), live_processes=options["live_processes"]),
         failpoints=options["failpoint"],
     )
 
@@ -197,6 +209,8 @@ def arguments_of(config: RuntimeConfig) -> list[str]:
         f"--sweep={config.sweep_s}",
         f"--cancel-grace={config.cancel_grace_s}",
         f"--stop-grace={config.stop_grace_s}",
+        f"--suspend-after={config.suspend_after_s}",
+        f"--live-processes={config.bounds.live_processes}",
     ]
     if config.landlock_abi is not None:
         arguments.append(f"--landlock-abi={config.landlock_abi}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
@@ -142,6 +143,10 @@ class Connection:
                 self._open = True
             else:
                 self._lost = True
+
+
+Connect = Callable[[zmq.Context[zmq.Socket[bytes]], str], Connection]
+"""How a connection to an endpoint is opened."""
 
 
 def _ms(seconds: float) -> int:

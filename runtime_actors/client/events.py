@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from runtime_actors.client.door import REJECTED, rejected
 from runtime_actors.client.errors import Refused
-from runtime_actors.contract.agent import ClientInventory
+from runtime_actors.contract.agent import ClientInventory, PersonText
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.contract.tools import ToolProgressDelivery, ToolResultDelivery
 
@@ -56,4 +56,14 @@ class Delivered:
         return one.call.call_id if isinstance(one, ToolResultDelivery) else one.call_id
 
 
-SessionEvent = Attached | Lost | InventoryChanged | Answered | Delivered
+@dataclass(frozen=True, slots=True)
+class PersonSaid:
+    """A numbered delivery of what the person wrote, seen for the first time. Acknowledge it once it is handled."""
+
+    said: PersonText
+    conversation_id: str | None
+    body: JsonObject
+    """As it came."""
+
+
+SessionEvent = Attached | Lost | InventoryChanged | Answered | Delivered | PersonSaid

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 import zmq
 
-from runtime_actors.client.connection import Connection, door_of
+from runtime_actors.client.connection import Connect, Connection, door_of
 from runtime_actors.client.door import REJECTED, parsed, read, rejected, request_frame
 from runtime_actors.client.errors import (
     ConnectionLost,
@@ -26,10 +26,10 @@ from runtime_actors.client.errors import (
     Refused,
     UnreadableAnswer,
 )
-from runtime_actors.client.events import Answered, Attached, Delivered, InventoryChanged, Lost, SessionEvent
+from runtime_actors.client.events import Answered, Attached, Delivered, InventoryChanged, Lost, PersonSaid, SessionEvent
 from runtime_actors.client.times import now_text
 from runtime_actors.contract import envelope
-from runtime_actors.contract.agent import AgentAttach, AgentAttached, ClientInventory, DeliveryAck, Ping
+from runtime_actors.contract.agent import AgentAttach, AgentAttached, ClientInventory, DeliveryAck, PersonText, Ping
 from runtime_actors.contract.base import JsonObject, WireModel
 from runtime_actors.contract.envelope import Envelope
 from runtime_actors.contract.rejection import RejectionCode
@@ -45,9 +45,10 @@ _CLOSE_S: Final = 0.5
 """How long closing waits for a sign that the last ACKs arrived. Those that did not are only repeated."""
 _MAX_ACKS: Final = 256
 """Numbers in one `lineup.v1.delivery.ack`."""
-_DELIVERIES: Final[Mapping[str, type[ToolProgressDelivery | ToolResultDelivery]]] = {
+_DELIVERIES: Final[Mapping[str, type[ToolProgressDelivery | ToolResultDelivery | PersonText]]] = {
     "lineup.v1.tool.progress": ToolProgressDelivery,
     "lineup.v1.tool.result": ToolResultDelivery,
+    "lineup.v1.text": PersonText,
 }
 
 
@@ -72,6 +73,7 @@ class AgentSession:
         *,
         conversations: Sequence[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        connect: Connect = Connection,
     ) -> None:
         """Make a session of `agent`, with deliveries of `conversations` or of all. It connects when waited on."""
         self.agent = agent
@@ -81,6 +83,7 @@ class AgentSession:
         self._token = token
         self._conversations = tuple(conversations) if conversations is not None else None
         self._clock = clock
+        self._connection_to = connect
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._open: _Open | None = None
         self._tries = 0
@@ -238,7 +241,7 @@ class AgentSession:
         if wait_s > 0:
             time.sleep(min(wait_s, timeout_s))
             return
-        connection = Connection(self._context, self._endpoint)
+        connection = self._connection_to(self._context, self._endpoint)
         try:
             connection.wait_open(_OPEN_S)
         except (DaemonNotRunning, NoAnswer):
@@ -343,7 +346,10 @@ class AgentSession:
         number = delivery.number
         if number > self._highest:
             self._highest = number
-            self._events.append(Delivered(delivery, message.conversation_id, message.body))
+            if isinstance(delivery, PersonText):
+                self._events.append(PersonSaid(delivery, message.conversation_id, message.body))
+            else:
+                self._events.append(Delivered(delivery, message.conversation_id, message.body))
         elif number in self._acknowledged:
             self._acks.append(number)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from runtime_actors.commands.command import command
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.records import boxes
-from runtime_actors.rules.flood import PROGRESSED
+from runtime_actors.rules.flood import PROGRESSED, SURFACE_CHANGED
 
 if TYPE_CHECKING:
     from runtime_actors.records.boxes import Delivery
@@ -187,6 +187,8 @@ def count_floods(tx: Transaction, _nothing: object) -> int:
     for (who, code), count in floods:
         if code == PROGRESSED:
             tx.note("progress.counted", detail={"count": count}, call_id=who)
+        elif code == SURFACE_CHANGED:
+            tx.note("surface.counted", detail={"count": count}, surface_id=who)
         else:
             tx.note("refusals.counted", detail={"code": code, "count": count}, who=who)
     return len(floods)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from runtime_actors.contract.rejection import Rejection
     from runtime_actors.records.transaction import Transaction
     from runtime_actors.rules.inventory import Inventory
+    from runtime_actors.rules.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,10 @@ class Switched:
     changed: bool
 
 
-def current_inventory(tx: Transaction, _nothing: object = None) -> Inventory:
-    """What agents may use now."""
+def current_inventory(tx: Transaction, policy: Policy | None = None) -> Inventory:
+    """What agents may use now, or would under another policy."""
     off = frozenset((str(kind), str(name)) for kind, name in tx.rows("select kind, name from switched_off"))
-    return inventory.build(tx.settings.catalogue, off)
+    return inventory.build(tx.settings.catalogue, off, policy or tx.settings.policy)
 
 
 @command()
@@ -70,6 +71,8 @@ def _end_all(tx: Transaction, to: SwitchTo) -> None:
         for instance in rows.unfinished(tx):
             if instance.app_scope == to.name and instance.state in LIVE:
                 instances.close_instance(tx, instance, RejectionCode.APP_DISABLED, why)
+        for call in calls.not_let_in(tx, to.name):
+            endings.give_up(tx, call, RejectionCode.APP_DISABLED, why)
         return
     for call in calls.every_open(tx):
         if call.tool_id == to.name:

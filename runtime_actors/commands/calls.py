@@ -7,7 +7,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from runtime_actors.commands import endings, inbox, instances
+import msgpack
+
+from runtime_actors.commands import (
+    action_messages,
+    endings,
+    hosts,
+    inbox,
+    instances,
+    permissions,
+    policy,
+    questions,
+    states,
+)
 from runtime_actors.commands.command import command
 from runtime_actors.commands.conversations import belongs_to, open_conversation
 from runtime_actors.commands.follow_ups import DueAt, Settled, TellCallChanged
@@ -15,12 +27,23 @@ from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.contract.tools import CallChanged, CallState, CallStatus
 from runtime_actors.records import boxes, calls
 from runtime_actors.records.standing import standing
-from runtime_actors.rules.calls import FINAL, MAX_REFUSED_OUTPUTS, CallEvent, CallKey, CallRecord, advance, must_advance
+from runtime_actors.rules.admission import question_of
+from runtime_actors.rules.calls import (
+    FINAL,
+    MAX_REFUSED_OUTPUTS,
+    CallEvent,
+    CallKey,
+    CallRecord,
+    advance,
+    must_advance,
+    resume,
+)
 from runtime_actors.rules.flood import PROGRESSED
 from runtime_actors.rules.instances import LIVE
 
 if TYPE_CHECKING:
     from runtime_actors.contract.base import AuditMark, JsonObject
+    from runtime_actors.contract.interactions import Source
     from runtime_actors.contract.manifest import ToolDescriptor
     from runtime_actors.records.calls import ReportedCall
     from runtime_actors.records.standing import Standing
@@ -59,15 +82,21 @@ def admit(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection:
         return _repeated(tx, invoke) or _refuse(tx, invoke.key, invoke.verdict.code, invoke.verdict.detail)
     descriptor = tx.settings.catalogue.tools[invoke.tool_id].descriptor
     now = standing(tx, invoke.key, descriptor.target.app_scope, invoke.tool_id)
-    answer = _repeated(tx, invoke) if now.is_known else _may_run(tx, invoke, descriptor, now)
-    if answer is not None:
-        return answer
+    if now.is_known:
+        return _repeated(tx, invoke) or _not_found(tx, invoke.key)
+    permitted = permissions.look_at_tool(tx, invoke.key, descriptor)
+    refused = _may_run(tx, invoke.key, descriptor, now, permitted)
+    if refused is not None:
+        return refused
     if now.owner is None:
         open_conversation(tx, invoke.key.conversation_id, invoke.key.agent_id)
-    placed = instances.place(tx, invoke.key, descriptor, now.instance_id)
+    if permitted.ask:
+        return _ask_first(tx, invoke, permitted)
+    permissions.use(tx, permitted.use)
+    placed = instances.place(tx, invoke.key, descriptor, now.instance_id, is_suspended=now.is_suspended)
     call = _received(tx, invoke, placed, now.last_message + 1)
     call = must_advance(call, CallEvent.ADMITTED, CallEvent.QUEUED, at=tx.at)
-    calls.add(tx, call)
+    call = replace(call, seq=calls.add(tx, call))
     inbox.put_call(tx, call, repeated=False)
     tx.note(
         "call.admitted",
@@ -78,7 +107,24 @@ def admit(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection:
         instance_id=call.instance_id,
         detail={"path": [CallStatus.RECEIVED, CallStatus.ROUTING, CallStatus.WAITING_FOR_APP], "tool_id": call.tool_id},
     )
-    return CallAnswer(calls.state(call), repeated=False, audit=tx.mark())
+    mark = tx.mark()  # the answer names the call, and not its question
+    if descriptor.handling == "interactive":
+        _ask_person(tx, call)
+    return CallAnswer(calls.state(call), repeated=False, audit=mark)
+
+
+def _ask_person(tx: Transaction, call: CallRecord) -> None:
+    """The call is a question: it is asked in the transaction that lets the call in, which looked whether it may be."""
+    question = questions.Question(
+        request=question_of(call.tool_id, msgpack.unpackb(call.input)),
+        source="agent_tool",
+        conversation_id=call.conversation_id,
+        app_scope=call.app_scope,
+        instance_id=call.instance_id,
+        call=call,
+    )
+    opened = questions.open_question(tx, question)
+    assert not isinstance(opened, Rejection)  # noqa: S101 - `_may_run` would have said so
 
 
 def _repeated(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection | None:
@@ -91,31 +137,50 @@ def _repeated(tx: Transaction, invoke: CheckedInvoke) -> CallAnswer | Rejection 
     return _refuse(tx, invoke.key, RejectionCode.CALL_ID_CONFLICT, "this call_id was used for another call")
 
 
-def _may_run(tx: Transaction, invoke: CheckedInvoke, descriptor: ToolDescriptor, now: Standing) -> Rejection | None:
+def _may_run(
+    tx: Transaction, key: CallKey, descriptor: ToolDescriptor, now: Standing, permitted: permissions.Look
+) -> Rejection | None:
     """The rungs of the ladder that need records."""
-    key, bounds, scope = invoke.key, tx.settings.bounds, descriptor.target.app_scope
+    bounds, scope = tx.settings.bounds, descriptor.target.app_scope
     if now.switched_off:
-        return _refuse(tx, key, RejectionCode.APP_DISABLED, f"{invoke.tool_id} or its app is switched off")
+        return _refuse(tx, key, RejectionCode.APP_DISABLED, f"{descriptor.id} or its app is switched off")
     if now.owner not in {None, key.agent_id}:
         return _refuse(tx, key, RejectionCode.CONVERSATION_DENIED, "the conversation belongs to another agent")
-    if descriptor.permissions:
-        return _refuse(
-            tx, key, RejectionCode.CAPABILITY_DENIED, f"{descriptor.permissions[0]} is not granted to {scope}"
-        )
-    if tx.settings.catalogue.apps[scope].manifest.host.surface_required:
+    if permitted.refused is not None:
+        return _refuse(tx, key, permitted.refused.code, permitted.refused.detail)
+    if tx.settings.catalogue.apps[scope].manifest.host.surface_required and not hosts.capable_host(tx):
         return _refuse(
             tx, key, RejectionCode.HOST_UNSUPPORTED, f"{scope} needs a surface, and no host here can show one"
         )
-    if now.instance_id is None and descriptor.handling == "operation":
-        return _refuse(tx, key, RejectionCode.APP_INSTANCE_NOT_FOUND, f"{scope} is not open in this conversation")
+    homeless = _may_be_placed(tx, key, descriptor, now)
+    if homeless is not None:
+        return homeless
     if now.open_of_instance >= bounds.open_calls_per_instance or now.open_calls >= bounds.open_calls:
         return _refuse(tx, key, RejectionCode.BUSY, "too many calls are open")
     if now.unsettled >= bounds.outbox_deliveries:
         return _refuse(tx, key, RejectionCode.BUSY, "too many deliveries are not acknowledged")
+    asks: Source | None = (
+        "runtime_policy" if permitted.ask else "agent_tool" if descriptor.handling == "interactive" else None
+    )
+    if asks is not None:
+        crowded = questions.no_room(tx, asks, now.instance_id, scope)
+        if crowded is not None:
+            return _refuse(tx, key, crowded.code, crowded.detail)
     return None
 
 
-def _received(tx: Transaction, invoke: CheckedInvoke, placed: instances.Placed, message: int) -> CallRecord:
+def _may_be_placed(tx: Transaction, key: CallKey, descriptor: ToolDescriptor, now: Standing) -> Rejection | None:
+    scope = descriptor.target.app_scope
+    if now.instance_id is None and descriptor.handling == "operation":
+        return _refuse(tx, key, RejectionCode.APP_INSTANCE_NOT_FOUND, f"{scope} is not open in this conversation")
+    if descriptor.target.requires_foreground and not policy.lifecycle(tx, scope, key.conversation_id, "foreground"):
+        return _refuse(tx, key, RejectionCode.LIFECYCLE_DENIED, f"policy does not let {scope} take the front")
+    return None
+
+
+def _received(
+    tx: Transaction, invoke: CheckedInvoke, placed: instances.Placed | None, message: int | None
+) -> CallRecord:
     tool = tx.settings.catalogue.tools[invoke.tool_id]
     timeout_s = tool.descriptor.timeout_ms / 1000
     return CallRecord(
@@ -126,13 +191,13 @@ def _received(tx: Transaction, invoke: CheckedInvoke, placed: instances.Placed, 
         tool_id=invoke.tool_id,
         inventory_revision=invoke.inventory_revision,
         app_scope=tool.descriptor.target.app_scope,
-        instance_id=placed.instance_id,
+        instance_id=placed.instance_id if placed else None,
         status=CallStatus.RECEIVED,
         input=invoke.input,
         digest=invoke.digest,
         fails_on_interruption=tool.fails_on_interruption,
         handling=tool.descriptor.handling,
-        fronted_over=placed.fronted_over if tool.descriptor.target.restore_previous_focus else None,
+        fronted_over=placed.fronted_over if placed and tool.descriptor.target.restore_previous_focus else None,
         deadline_boot_s=tx.moment.boot_s + timeout_s,
         deadline_wall_s=tx.moment.wall.timestamp() + timeout_s,
         due_boot_s=tx.moment.boot_s + timeout_s,
@@ -146,6 +211,80 @@ def _refuse(tx: Transaction, key: CallKey, code: RejectionCode, detail: str) -> 
     return tx.refuse(
         "call.refused", code, detail, who=key.agent_id, conversation_id=key.conversation_id, call_id=key.call_id
     )
+
+
+# --- a call that a person has to permit ---
+
+
+def _ask_first(tx: Transaction, invoke: CheckedInvoke, permitted: permissions.Look) -> CallAnswer:
+    """Record the call and ask: it has no instance and no message, and its clock stands still, until the answer."""
+    call = _received(tx, invoke, None, None)
+    call = replace(call, seq=calls.add(tx, call))
+    _ask_permission(tx, call, permitted)
+    tx.note(  # last, for the answer names it
+        "call.received",
+        digest=invoke.digest,
+        agent_id=call.agent_id,
+        conversation_id=call.conversation_id,
+        call_id=call.call_id,
+        detail={"tool_id": call.tool_id},
+    )
+    return CallAnswer(calls.state(call), repeated=False, audit=tx.mark())
+
+
+def _ask_permission(tx: Transaction, call: CallRecord, permitted: permissions.Look) -> None:
+    asked = permissions.ask_person(tx, call.app_scope, call.conversation_id, permitted.ask, call=call)
+    assert not isinstance(asked, Rejection)  # noqa: S101 - `_may_run` would have said so
+
+
+def go_on(tx: Transaction, call: CallRecord) -> None:
+    """A person permitted a call: it climbs the whole ladder again, for much may have changed meanwhile."""
+    tool = tx.settings.catalogue.tools[call.tool_id]
+    descriptor = tool.descriptor
+    now = standing(tx, call.key, call.app_scope, call.tool_id)
+    now = replace(now, open_calls=now.open_calls - 1)  # without this one
+    permitted = permissions.look_at_tool(tx, call.key, descriptor)
+    refused = _may_run(tx, call.key, descriptor, now, permitted)
+    if refused is None and (fault := tool.input_schema.find_fault(msgpack.unpackb(call.input))) is not None:
+        detail = f"input of {call.tool_id} breaks '{fault.keyword}' at {fault.path or '/'}"
+        refused = _refuse(tx, call.key, RejectionCode.TOOL_INPUT_INVALID, detail)
+    if refused is not None:
+        reject(tx, call, refused.code, refused.detail)
+        return
+    if permitted.ask:  # a newer policy wants more
+        _ask_permission(tx, call, permitted)
+        return
+    permissions.use(tx, permitted.use)
+    placed = instances.place(tx, call.key, descriptor, now.instance_id, is_suspended=now.is_suspended)
+    moved = must_advance(
+        resume(call, tx.moment.boot_s, tx.moment.wall.timestamp()),
+        CallEvent.ADMITTED,
+        CallEvent.QUEUED,
+        at=tx.at,
+        instance_id=placed.instance_id,
+        fronted_over=placed.fronted_over if descriptor.target.restore_previous_focus else None,
+        message=now.last_message + 1,
+    )
+    calls.save(tx, moved)
+    calls.save_place(tx, moved)
+    inbox.put_call(tx, moved, repeated=False)
+    tx.follow_ups.append(DueAt(moved.deadline_boot_s))
+    tx.note(
+        "call.admitted",
+        digest=call.digest,
+        agent_id=call.agent_id,
+        conversation_id=call.conversation_id,
+        call_id=call.call_id,
+        instance_id=moved.instance_id,
+        detail={"path": [CallStatus.RECEIVED, CallStatus.ROUTING, CallStatus.WAITING_FOR_APP], "tool_id": call.tool_id},
+    )
+    if descriptor.handling == "interactive":
+        _ask_person(tx, moved)
+
+
+def reject(tx: Transaction, call: CallRecord, code: RejectionCode, why: str) -> None:
+    """A call that waited to be let in is not."""
+    endings.end_by_runtime(tx, call, must_advance(call, CallEvent.DECLINED, at=tx.at), code, why)
 
 
 # --- what an agent asks ---
@@ -170,6 +309,12 @@ def request_cancel(tx: Transaction, wish: CancelWish) -> CallAnswer | Rejection:
     moved = advance(call, CallEvent.CANCEL_REQUESTED, at=tx.at)
     if isinstance(moved, Rejection):
         return _refuse(tx, wish.key, moved.code, moved.detail)
+    if call.status is CallStatus.RECEIVED:  # nobody has it yet whose last word could be waited for
+        _note(tx, "call.cancel_requested", call)
+        ended = replace(must_advance(call, CallEvent.GRACE_PASSED, at=tx.at), cancel_requested=True)
+        why = "it was cancelled before it was let in"
+        endings.end_by_runtime(tx, call, ended, RejectionCode.CANCEL_GRACE_PASSED, why)
+        return CallAnswer(calls.state(_known(tx, wish.key)), repeated=False, audit=tx.mark())
     due = min(call.deadline_boot_s, tx.moment.boot_s + tx.settings.cancel_grace_s)
     moved = replace(moved, cancel_requested=True, due_boot_s=due)
     calls.save(tx, moved)
@@ -182,9 +327,16 @@ def request_cancel(tx: Transaction, wish: CancelWish) -> CallAnswer | Rejection:
     )
     tx.follow_ups.append(DueAt(due))
     if moved.instance_id:
+        states.wake_by_id(tx, moved.instance_id)  # it has the last word, also while a person thinks
         change = CallChanged(call_id=call.call_id, status=moved.status, cancel_requested=True, reason=wish.reason)
         tx.follow_ups.append(TellCallChanged(moved.instance_id, change))
     return CallAnswer(calls.state(moved), repeated=False, audit=tx.mark())
+
+
+def _known(tx: Transaction, key: CallKey) -> CallRecord:
+    call = calls.find(tx, key)
+    assert call is not None  # noqa: S101 - it was just written
+    return call
 
 
 def read_call(tx: Transaction, key: CallKey) -> CallAnswer | Rejection:
@@ -357,6 +509,10 @@ def acknowledge(tx: Transaction, ack: Acknowledge) -> Acknowledged | Rejection:
         message_id=row.message_id,
         call_id=row.call_id,
     )
+    if row.kind == "action":
+        action_messages.note_acknowledged(tx, row, ack.instance_id)
+    elif row.kind == "interaction":
+        questions.acknowledged(tx, row)
     call = calls.of_instance(tx, ack.instance_id, row.call_id) if row.call_id else None
     if call is not None and call.status is CallStatus.WAITING_FOR_APP:
         calls.save(tx, must_advance(call, CallEvent.ACCEPTED, at=tx.at))

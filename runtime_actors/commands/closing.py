@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime_actors.commands import focus
+from runtime_actors.commands import action_messages, focus, questions, surfaces
 from runtime_actors.commands.follow_ups import InstanceDone
+from runtime_actors.commands.states import note_state
 from runtime_actors.records import instances
 from runtime_actors.rules.instances import (
     AttemptEvent,
     InstanceEvent,
     InstanceRecord,
-    InstanceState,
     attempt_after,
     must_move,
 )
@@ -27,6 +27,9 @@ def close(tx: Transaction, instance: InstanceRecord, reason: str) -> None:
     From here on it is not live: a new launch makes a new instance, which gets the messages that were not acknowledged.
     """
     focus.remove(tx, instance.conversation_id, instance.instance_id)
+    action_messages.withdraw_all(tx, instance)
+    surfaces.close_of_instance(tx, instance)
+    questions.end_with_instance(tx, instance)
     instance = instances.get(tx, instance.instance_id) or instance
     moved = must_move(instance, InstanceEvent.CLOSE_WANTED, at=tx.at)
     attempt = instances.running_attempt(tx, instance.instance_id)
@@ -43,22 +46,11 @@ def close(tx: Transaction, instance: InstanceRecord, reason: str) -> None:
 def fail(tx: Transaction, instance: InstanceRecord, reason: str) -> None:
     """Give a live instance up; its process is gone already."""
     focus.remove(tx, instance.conversation_id, instance.instance_id)
+    action_messages.withdraw_all(tx, instance)
+    surfaces.close_of_instance(tx, instance)
+    questions.end_with_instance(tx, instance)
     instance = instances.get(tx, instance.instance_id) or instance
     moved = replace(must_move(instance, InstanceEvent.GIVEN_UP, at=tx.at), end_reason=reason)
     instances.save(tx, moved)
     note_state(tx, moved)
     tx.follow_ups.append(InstanceDone(instance.instance_id, None, reason))
-
-
-def note_state(tx: Transaction, instance: InstanceRecord) -> None:
-    """Audit the state an instance has now."""
-    detail: dict[str, object] = {"state": instance.state}
-    if instance.end_reason and instance.state in {InstanceState.CLOSING, InstanceState.CLOSED, InstanceState.FAILED}:
-        detail["reason"] = instance.end_reason
-    tx.note(
-        "instance.changed",
-        detail=detail,
-        conversation_id=instance.conversation_id,
-        instance_id=instance.instance_id,
-        app_scope=instance.app_scope,
-    )

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime_actors.commands import focus, inbox
+from runtime_actors.commands import focus, inbox, questions, surfaces
 from runtime_actors.commands.closing import close
 from runtime_actors.commands.follow_ups import Post, TellCallChanged
 from runtime_actors.contract import codec, envelope
@@ -45,6 +45,8 @@ def end(tx: Transaction, before: CallRecord, after: CallRecord, last_delivery: i
     """
     calls.save(tx, after)
     inbox.withdraw_call(tx, after)
+    surfaces.close_of_call(tx, after)
+    questions.end_with_call(tx, after)
     tx.note(
         "call.ended",
         digest=hashlib.sha256(after.result or after.failure or b"").digest(),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from runtime_actors.contract.inbox import MiniAppMessage
+    from runtime_actors.contract.interactions import InteractionRecord
     from runtime_actors.contract.tools import CallChanged
     from runtime_actors.records.boxes import Delivery
     from runtime_actors.rules.inventory import Inventory
@@ -45,6 +46,34 @@ class TellContext:
 
     instance_id: str
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellInteraction:
+    """An interaction of the instance has news that is not its end."""
+
+    instance_id: str
+    record: InteractionRecord
+
+
+# --- to the shell ---
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """There is a host event of this number."""
+
+    number: int
+
+
+# --- to the interaction actor ---
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionDueAt:
+    """An interaction expires then, by wall time (seconds since 1970)."""
+
+    wall_s: float
 
 
 # --- to the outbox ---

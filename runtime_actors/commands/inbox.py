@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgpack
 
+from runtime_actors.commands import screens
 from runtime_actors.commands.command import command
 from runtime_actors.commands.conversations import belongs_to, open_conversation
 from runtime_actors.commands.follow_ups import Deliver, Settled
+from runtime_actors.commands.states import wake
 from runtime_actors.contract import codec
+from runtime_actors.contract.capabilities import CapabilityDecision
 from runtime_actors.contract.inbox import AgentText, MiniAppMessage
+from runtime_actors.contract.interactions import InteractionRecord
+from runtime_actors.contract.lifecycle import RuntimeAction
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.records import boxes, calls, instances
 from runtime_actors.records.boxes import InboxRow
 from runtime_actors.rules.delivery import WINDOW_BYTES
 from runtime_actors.rules.instances import LIVE
+from runtime_actors.rules.lifecycle import CHAT
 
 if TYPE_CHECKING:
-    from runtime_actors.contract.base import AuditMark
+    from collections.abc import Mapping
+
+    from runtime_actors.contract.base import AuditMark, JsonObject, WireModel
     from runtime_actors.contract.tools import MiniAppToolCall
     from runtime_actors.records.transaction import Transaction
     from runtime_actors.rules.calls import CallRecord
+
+NewsKind = Literal["interaction", "action", "capability"]
+_NEWS: Final[Mapping[str, type[WireModel]]] = {
+    "interaction": InteractionRecord,
+    "action": RuntimeAction,
+    "capability": CapabilityDecision,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +101,7 @@ def put_text(tx: Transaction, put: PutText) -> TextReceived | Rejection:
     instance = instances.live(tx, put.conversation_id, put.app_scope)
     message = _as_message(row, None)
     if instance is not None and message is not None:  # without an instance it waits for the scope's next one
+        wake(tx, instance)
         tx.follow_ups.append(Deliver(instance.instance_id, message))
     tx.note(
         "message.received",
@@ -95,7 +111,14 @@ def put_text(tx: Transaction, put: PutText) -> TextReceived | Rejection:
         app_scope=put.app_scope,
         message_id=put.message_id,
     )
+    if put.app_scope == CHAT:  # what is said to another app is for the app, and not for the person
+        screens.show(tx, "text.agent", put.conversation_id, put.message_id, _shown_text(put))
     return TextReceived(repeated=False, audit=tx.mark())
+
+
+def _shown_text(put: PutText) -> JsonObject:
+    shown: JsonObject = {"agent_id": put.agent_id, "message_id": put.message_id, "text": put.text}
+    return shown if put.data is None else shown | {"data": put.data}
 
 
 def _may_receive(tx: Transaction, put: PutText) -> Rejection | None:
@@ -144,10 +167,47 @@ def withdraw_call(tx: Transaction, call: CallRecord) -> None:
         tx.follow_ups.append(Settled(call.instance_id, call.message))
 
 
+def put_news(tx: Transaction, conversation_id: str, app_scope: str, kind: NewsKind, body: WireModel) -> int:
+    """Put what concerns the scope's instance itself into its inbox, whatever that holds already.
+
+    `body` is the `InteractionRecord`, `RuntimeAction` or `CapabilityDecision`. The message's number is returned.
+    """
+    number = boxes.last_inbox_number(tx, conversation_id, app_scope) + 1
+    encoded = codec.encode(body.to_wire())
+    row = InboxRow(conversation_id, app_scope, number, kind, "", None, encoded, repeated=False, created_at=tx.at)
+    boxes.put(tx, row)
+    instance = instances.live(tx, conversation_id, app_scope)
+    message = _as_message(row, None)
+    if instance is not None and message is not None:
+        wake(tx, instance)
+        tx.follow_ups.append(Deliver(instance.instance_id, message))
+    return number
+
+
+def news(tx: Transaction, conversation_id: str, app_scope: str, kind: NewsKind) -> list[InboxRow]:
+    """What `put_news` put and nobody has acknowledged, in order."""
+    found = tx.rows(
+        "select number from inbox where conversation_id = ? and app_scope = ? and kind = ? order by number",
+        conversation_id,
+        app_scope,
+        kind,
+    )
+    rows = (boxes.message(tx, conversation_id, app_scope, number) for (number,) in found)
+    return [row for row in rows if row is not None]
+
+
+def withdraw(tx: Transaction, instance_id: str, row: InboxRow) -> None:
+    """Take a message out of the inbox of an instance, or of the one that was its scope's."""
+    if boxes.remove(tx, row.conversation_id, row.app_scope, row.number):
+        tx.follow_ups.append(Settled(instance_id, row.number))
+
+
 def _as_message(row: InboxRow, call: CallRecord | None) -> MiniAppMessage | None:
     """What goes over the channel; None if the record of its call is gone."""
     if row.call_id is not None:
         return _call_message(row, call) if call else None
+    if row.kind in _NEWS:
+        return _news_message(row)
     return MiniAppMessage(
         message_id=row.message_id,
         number=row.number,
@@ -156,6 +216,18 @@ def _as_message(row: InboxRow, call: CallRecord | None) -> MiniAppMessage | None
         created_at=row.created_at,
         message=AgentText.model_validate(msgpack.unpackb(row.body)),
     )
+
+
+def _news_message(row: InboxRow) -> MiniAppMessage:
+    tree = {
+        "message_id": row.message_id,
+        "number": row.number,
+        "kind": row.kind,
+        "repeated": row.repeated,
+        "created_at": row.created_at,
+        row.kind: _NEWS[row.kind].model_validate(msgpack.unpackb(row.body)),
+    }
+    return MiniAppMessage.model_validate(tree)
 
 
 def _call_message(row: InboxRow, call: CallRecord) -> MiniAppMessage:

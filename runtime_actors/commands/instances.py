@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from runtime_actors.commands import closing, endings, focus, inbox
+from runtime_actors.commands import action_messages, closing, endings, focus, inbox, receipts, states, suspension
 from runtime_actors.commands.command import command
 from runtime_actors.commands.follow_ups import InstanceWanted
 from runtime_actors.contract.rejection import RejectionCode
@@ -26,6 +26,7 @@ from runtime_actors.rules.instances import (
     attempt_after,
     must_move,
 )
+from runtime_actors.rules.lifecycle import CHAT
 from runtime_actors.rules.restart import MISUSE, GiveUp, after_end
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ time. The want of something of the system's does not count as an end of the app,
 being met again as fast as the disk allows."""
 
 find = rows.get
+wake = states.wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +58,27 @@ class Placed:
     """Who was in front before this call took the front, "" for nobody; None if it did not."""
 
 
-def place(tx: Transaction, key: CallKey, descriptor: ToolDescriptor, instance_id: str | None) -> Placed:
-    """Give a call the live instance, or a new one, and the front if the tool says so."""
+def place(
+    tx: Transaction, key: CallKey, descriptor: ToolDescriptor, instance_id: str | None, *, is_suspended: bool = False
+) -> Placed:
+    """Give a call the live instance, woken if it `is_suspended`, or a new one; and the front if the tool says so."""
     if instance_id is None:
-        instance_id = _make(tx, key.conversation_id, descriptor.target.app_scope).instance_id
+        instance_id = make(tx, key.conversation_id, descriptor.target.app_scope).instance_id
+    elif is_suspended:
+        states.wake_by_id(tx, instance_id)
     over = None
     if descriptor.target.requires_foreground:
         over = focus.bring_to_front(tx, key.conversation_id, instance_id)
     return Placed(instance_id, over)
 
 
-def _make(tx: Transaction, conversation_id: str, scope: str) -> InstanceRecord:
+def ensure(tx: Transaction, conversation_id: str, scope: str) -> InstanceRecord:
+    """The live instance of a registered app in an open conversation; a new one if there is none."""
+    return rows.live(tx, conversation_id, scope) or make(tx, conversation_id, scope)
+
+
+def make(tx: Transaction, conversation_id: str, scope: str) -> InstanceRecord:
+    """A new instance of a scope that has no live one; `chat` becomes the floor of the focus stack."""
     instance = InstanceRecord(
         instance_id=tx.ids.new("ins"),
         conversation_id=conversation_id,
@@ -77,7 +89,9 @@ def _make(tx: Transaction, conversation_id: str, scope: str) -> InstanceRecord:
         updated_at=tx.at,
     )
     rows.add(tx, instance)
-    closing.note_state(tx, instance)
+    states.note_state(tx, instance)
+    if scope == CHAT:
+        focus.lay_floor(tx, conversation_id, instance.instance_id)
     tx.follow_ups.append(InstanceWanted(instance.instance_id))
     return instance
 
@@ -176,7 +190,7 @@ def attach(tx: Transaction, attached: Attached) -> AttemptReady | AttemptOver:
     in_front = focus_rules.front(rows.stack(tx, instance.conversation_id)) == instance.instance_id
     moved = must_move(instance, InstanceEvent.READY_IN_FRONT if in_front else InstanceEvent.READY_BEHIND, at=tx.at)
     rows.save(tx, moved)
-    closing.note_state(tx, moved)
+    states.note_state(tx, moved)
     tx.note(
         "attempt.ready",
         digest=hashlib.sha256(attached.snapshot).digest(),
@@ -184,6 +198,7 @@ def attach(tx: Transaction, attached: Attached) -> AttemptReady | AttemptOver:
         attempt_id=attempt.attempt_id,
         detail={"level": attached.level},
     )
+    action_messages.note_handed_over(tx, instance)
     for call in calls.open_of_instance(tx, instance.instance_id):
         # An earlier process had it, and recovery has not come to it yet: this one must not be given it.
         if call.fails_on_interruption and call.status is CallStatus.RUNNING:
@@ -273,6 +288,7 @@ def end_attempt(tx: Transaction, end: AttemptEnd) -> Ended | None:
         ended_at=tx.at,
     )
     rows.save_attempt(tx, ended)
+    receipts.forget(tx, attempt.attempt_id)
     tx.note(
         "attempt.ended",
         instance_id=attempt.instance_id,
@@ -282,10 +298,11 @@ def end_attempt(tx: Transaction, end: AttemptEnd) -> Ended | None:
     instance = rows.get(tx, attempt.instance_id)
     if instance is not None and attempt.state is not AttemptState.STARTING:
         inbox.mark_seen(tx, instance.conversation_id, instance.app_scope)
+        action_messages.note_process_gone(tx, instance)
     if instance is not None and instance.state is InstanceState.CLOSING:
         moved = must_move(instance, InstanceEvent.PROCESS_ENDED, at=tx.at)
         rows.save(tx, moved)
-        closing.note_state(tx, moved)
+        states.note_state(tx, moved)
     elif instance is not None and instance.state in LIVE:
         _lose_process(tx, instance, ended, frozenset(end.delivered))
     return Ended(attempt.attempt_id, attempt.instance_id)
@@ -295,7 +312,7 @@ def _lose_process(tx: Transaction, instance: InstanceRecord, ended: AttemptRecor
     if instance.state is not InstanceState.SUSPENDED:
         instance = must_move(instance, InstanceEvent.PROCESS_LOST, at=tx.at)
         rows.save(tx, instance)
-        closing.note_state(tx, instance)
+        states.note_state(tx, instance)
     for call in calls.open_of_instance(tx, instance.instance_id):
         if call.status is CallStatus.RUNNING or call.call_id in delivered:
             interrupt(tx, call, counted=ended.unexpected, why=ended.end_reason)
@@ -366,20 +383,21 @@ class Wanted:
     unwanted: tuple[tuple[str, str], ...]
     running: frozenset[str]
     """Instances that have a process."""
+    debtors: tuple[str, ...] = ()
+    """Suspended ones that owe something: they are to be woken."""
 
 
 def read_wanted(tx: Transaction, _nothing: object) -> Wanted:
     """What the rows say about who needs a process."""
     wanted, unwanted, running = [], [], set()
-    for instance in rows.unfinished(tx):
-        attempt = rows.running_attempt(tx, instance.instance_id)
-        if attempt is not None:
-            running.add(instance.instance_id)
-        if instance.state is InstanceState.STARTING and attempt is None:
-            wanted.append(instance.instance_id)
-        elif instance.state is InstanceState.CLOSING and attempt is not None:
-            unwanted.append((attempt.attempt_id, instance.end_reason or "closing"))
-    return Wanted(tuple(wanted), tuple(unwanted), frozenset(running))
+    for instance_id, attempt_id, attempt_state, end_reason in rows.with_attempts(tx):
+        if attempt_id is None:
+            wanted.append(instance_id)
+            continue
+        running.add(instance_id)
+        if attempt_state == AttemptState.STOPPING:  # closing, or suspended, or woken before it had ended
+            unwanted.append((attempt_id, end_reason or suspension.REASON))
+    return Wanted(tuple(wanted), tuple(unwanted), frozenset(running), suspension.debtors(tx))
 
 
 def read_running(tx: Transaction, _nothing: object) -> tuple[tuple[str, str], ...]:

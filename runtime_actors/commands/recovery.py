@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runtime_actors.commands import closing, endings, inbox, instances
+from runtime_actors.commands import action_messages, endings, hosts, inbox, instances, receipts, states, suspension
 from runtime_actors.commands.command import command
 from runtime_actors.commands.follow_ups import DueAt, InstanceWanted
 from runtime_actors.contract.rejection import RejectionCode
@@ -30,11 +30,13 @@ class Recovered:
 def recover(tx: Transaction, _nothing: object) -> Recovered:
     """Bring clocks, attempts and instances of an earlier daemon to how things stand now. May be repeated."""
     _rebase_clocks(tx)
+    hosts.recover_hosts(tx)
     for attempt in rows.running_attempts(tx):
         ended = replace(
             attempt, state=AttemptState.ENDED, end_reason="daemon_ended", ended_boot_s=tx.moment.boot_s, ended_at=tx.at
         )
         rows.save_attempt(tx, ended)
+        receipts.forget(tx, attempt.attempt_id)
         tx.note(
             "attempt.ended",
             instance_id=attempt.instance_id,
@@ -44,17 +46,19 @@ def recover(tx: Transaction, _nothing: object) -> Recovered:
         instance = rows.get(tx, attempt.instance_id)
         if instance is not None:
             inbox.mark_seen(tx, instance.conversation_id, instance.app_scope)
+            action_messages.note_process_gone(tx, instance)
         if attempt.state is not AttemptState.STARTING:
             _take_as_handed_over(tx, attempt.instance_id)
     for instance in rows.unfinished(tx):
         if instance.state is InstanceState.CLOSING:
             moved = must_move(instance, InstanceEvent.PROCESS_ENDED, at=tx.at)
             rows.save(tx, moved)
-            closing.note_state(tx, moved)
+            states.note_state(tx, moved)
         elif instance.state is not InstanceState.SUSPENDED and instance.app_scope in tx.settings.catalogue.apps:
             if instance.state is not InstanceState.STARTING:
                 rows.save(tx, must_move(instance, InstanceEvent.PROCESS_LOST, at=tx.at))
             tx.follow_ups.append(InstanceWanted(instance.instance_id))
+    suspension.wake_debtors(tx)
     # No process is left, so whatever runs was interrupted; also by a daemon that ended before it had looked at it.
     interrupted = calls.running(tx)
     tx.note("runtime.recovered", detail={"interrupted": len(interrupted)})
@@ -88,8 +92,13 @@ def _rebase_clocks(tx: Transaction) -> None:
     shift = tx.moment.boot_s - tx.moment.wall.timestamp()
     tx.sql.execute(
         "update calls set due_boot_s = deadline_wall_s + ?1 - (deadline_boot_s - due_boot_s), "
-        "deadline_boot_s = deadline_wall_s + ?1 where due_boot_s is not null",
+        "deadline_boot_s = deadline_wall_s + ?1 where due_boot_s is not null and remaining_s is null",
         (shift,),
+    )
+    # The grace of a call whose clock stands still has no wall time: it is over.
+    tx.sql.execute(
+        "update calls set due_boot_s = ? where due_boot_s is not null and remaining_s is not null and cancel_requested",
+        (tx.moment.boot_s,),
     )
 
 

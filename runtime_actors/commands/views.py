@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
+from runtime_actors.commands import questions
 from runtime_actors.contract.payload import node_count
 from runtime_actors.contract.rejection import Rejection, RejectionCode
-from runtime_actors.records import audit, calls
+from runtime_actors.records import artifacts, audit, calls, grants, interactions, surfaces
 from runtime_actors.records import instances as rows
 from runtime_actors.rules.audit import Break
 from runtime_actors.rules.calls import CallKey
+from runtime_actors.rules.grants import GrantStatus, is_over
+from runtime_actors.rules.policy import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,7 +69,9 @@ def view_instances(tx: Transaction, view: View) -> Page:
     where = "" if view.filter.get("all") else "where i.state not in ('closed', 'failed')"
     found = tx.rows(  # the parts of the statement are our own words
         "select i.instance_id, i.app_scope, i.conversation_id, i.state, a.attempt_id, a.pid, a.level, a.started_at, "  # noqa: S608
-        "i.end_reason from instances i left join attempts a on a.instance_id = i.instance_id and a.state <> 'ended' "
+        "i.end_reason, exists (select 1 from actions x where x.conversation_id = i.conversation_id "
+        "and x.app_scope = i.app_scope and x.status = 'waiting' and x.hanging) "
+        "from instances i left join attempts a on a.instance_id = i.instance_id and a.state <> 'ended' "
         f"{where} order by i.created_at, i.rowid limit ? offset ?",
         view.limit + 1,
         int(view.after or 0),
@@ -82,7 +87,11 @@ def view_instances(tx: Transaction, view: View) -> Page:
         "started_at",
         "end_reason",
     ]
-    return _paged([dict(zip(names, row, strict=True)) for row in found], view)
+    made = []
+    for *values, hanging in found:
+        row = dict(zip(names, values, strict=True))
+        made.append(row | {"app_title": questions.app_title(tx, row["app_scope"]), "hanging": bool(hanging)})
+    return _paged(made, view)
 
 
 def view_calls(tx: Transaction, view: View) -> Page:
@@ -192,6 +201,42 @@ def view_focus(tx: Transaction, view: View) -> Page:
     return _paged([{"conversation_id": row[0], "stack": list(rows.stack(tx, row[0]))} for row in found], view)
 
 
+def view_interactions(tx: Transaction, view: View) -> Page:
+    """Questions that can be answered now, oldest first, as hosts draw them; with `filter.all`, those that ended too.
+
+    `filter` may name a conversation_id.
+    """
+    found = interactions.listed(
+        tx,
+        view.filter.get("conversation_id"),
+        view.limit + 1,
+        int(view.after or 0),
+        ended_too=bool(view.filter.get("all")),
+    )
+    made = [
+        interactions.shown(row, questions.app_title(tx, row.app_scope))
+        if interactions.is_readable(row)
+        else {"interaction": {"interaction_id": row.interaction_id, "status": str(row.status)}}
+        for row in found
+    ]
+    return _paged(made, view)
+
+
+def view_timeline(tx: Transaction, view: View) -> Page:
+    """Host events in order; without `after`, the newest page. `filter` may name a conversation_id."""
+    columns = ("number", "at", "conversation_id", "kind", "data")
+    of, select = view.filter.get("conversation_id"), f"select {', '.join(columns)} from host_events"  # noqa: S608
+    only = "conversation_id = coalesce(?, conversation_id)"
+    if view.after is None:
+        found = tx.rows(f"{select} where {only} order by number desc limit ?", of, view.limit)[::-1]
+    else:
+        found = tx.rows(
+            f"{select} where {only} and number > ? order by number limit ?", of, int(view.after), view.limit + 1
+        )
+    made = [(row[0], dict(zip(columns, row, strict=True)) | {"data": msgpack.unpackb(row[4])}) for row in found]
+    return _behind(made, view.limit)
+
+
 def view_audit(tx: Transaction, view: View) -> Page:
     """Audit entries in order; without `after`, the newest page."""
     tx.chain.write(tx.sql)
@@ -204,6 +249,27 @@ def view_audit(tx: Transaction, view: View) -> Page:
     return Page(made, str(made[-1]["seq"]) if more else None)
 
 
+def view_surfaces(tx: Transaction, view: View) -> Page:
+    """Open surfaces with their states, in order of opening; with `filter.all`, closed ones too.
+
+    `filter` may name conversation_id, instance_id or app_scope.
+    """
+    closed_too, of = bool(view.filter.get("all")), _named(view)
+    found = surfaces.page(tx, int(view.after or 0), view.limit + 1, closed_too=closed_too, of=of)
+    made = [(place, surfaces.shown(one, with_state=True).to_wire()) for place, one in found]
+    return _behind(made, view.limit)
+
+
+def view_artifacts(tx: Transaction, view: View) -> Page:
+    """Artifacts, oldest first; `filter` as in `view_surfaces`."""
+    found = artifacts.page(tx, int(view.after or 0), view.limit + 1, _named(view))
+    made = [
+        (place, {**artifacts.shown(one).to_wire(), "instance_id": one.instance_id, "received": one.received})
+        for place, one in found
+    ]
+    return _behind(made, view.limit)
+
+
 def view_counts(tx: Transaction, _view: View) -> Page:
     """Sizes, for `status`."""
     counted = {
@@ -211,11 +277,59 @@ def view_counts(tx: Transaction, _view: View) -> Page:
         "inbox_messages": "select count(*) from inbox",
         "outbox_deliveries": "select count(*) from outbox",
         "agents": "select count(*) from agents",
+        "hosts": "select count(*) from hosts where peer is not null",
         "set_aside": "select count(*) from set_aside",
     }
     row: JsonObject = {name: (tx.row(sql) or (0,))[0] for name, sql in counted.items()}
     row["audit"] = {"audit_seq": tx.chain.seq, "head_hash": tx.chain.head.hex()}
     return Page((row,))
+
+
+def view_grants(tx: Transaction, view: View) -> Page:
+    """What people were asked to permit and permitted; with `filter.all`, also what is over."""
+    now_s, offset = tx.moment.wall.timestamp(), int(view.after or 0)
+    found = grants.page(tx, ended_too=bool(view.filter.get("all")), offset=offset, limit=view.limit + 1)
+    made = []
+    for one in found:
+        status = GrantStatus.EXPIRED if one.status is GrantStatus.GRANTED and is_over(one, now_s) else one.status
+        made.append(
+            {
+                "grant_id": one.grant_id,
+                "app_scope": one.app_scope,
+                "conversation_id": one.conversation_id,
+                "capability": one.capability,
+                "span": one.span,
+                "status": status,
+                "expires_at": one.expires_at,
+                "call_id": one.call_id,
+                "interaction_id": one.interaction_id,
+                "reason": one.reason,
+                "created_at": one.created_at,
+                "updated_at": one.updated_at,
+            }
+        )
+    return _paged(made, view)
+
+
+def view_policy(tx: Transaction, view: View) -> Page:
+    """The rules in force, in their order."""
+    begin = int(view.after or 0)
+    rules = tx.settings.policy.rules[begin : begin + view.limit + 1]
+    made = [
+        {
+            "rule": rule.number,
+            "app": rule.app,
+            "agent": rule.agent,
+            "conversation": rule.conversation,
+            "about": rule.kind,
+            "name": rule.name,
+            "decision": str(rule.verdict),
+            "for": rule.span if rule.verdict is Verdict.ASK else None,
+            "expires_s": rule.expires_s,
+        }
+        for rule in rules
+    ]
+    return _paged(made, view)
 
 
 VIEWS: Final[Mapping[str, Callable[[Transaction, View], Page | Rejection]]] = {
@@ -226,7 +340,13 @@ VIEWS: Final[Mapping[str, Callable[[Transaction, View], Page | Rejection]]] = {
     "inbox": view_inbox,
     "outbox": view_outbox,
     "focus": view_focus,
+    "interactions": view_interactions,
+    "timeline": view_timeline,
     "audit": view_audit,
+    "surfaces": view_surfaces,
+    "artifacts": view_artifacts,
+    "grants": view_grants,
+    "policy": view_policy,
 }
 
 
@@ -272,6 +392,17 @@ def _entry(row: tuple[Any, ...]) -> JsonObject:
         "digest": entry.digest.hex(),
         "head_hash": bytes(row[6]).hex(),
     }
+
+
+def _named(view: View) -> dict[str, str]:
+    names = ("conversation_id", "instance_id", "app_scope")
+    return {name: value for name in names if isinstance(value := view.filter.get(name), str)}
+
+
+def _behind(made: list[tuple[int, JsonObject]], limit: int) -> Page:
+    """A page of rows that have places of their own."""
+    shown = made[:limit]
+    return Page(tuple(row for _, row in shown), str(shown[-1][0]) if len(made) > limit else None)
 
 
 def _paged(made: list[JsonObject], view: View) -> Page:

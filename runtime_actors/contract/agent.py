@@ -82,6 +82,14 @@ class MessageReceipt(WireModel):
     audit: AuditMark
 
 
+class PersonText(WireModel):
+    """`lineup.v1.text`, a numbered delivery: what the person wrote, to every attachment of the conversation's agent."""
+
+    number: int = Field(ge=1)
+    text: str
+    sent_at: str
+
+
 class InventoryGet(WireModel):
     """`lineup.v1.inventory.get`, answered with `lineup.v1.client.inventory`."""
 
@@ -141,27 +149,31 @@ class Pong(WireModel):
     request_id: str
 
 
-class HostAttach(WireModel):
-    """`lineup.v1.host.attach`: first word on the host door."""
-
-    host: AgentName
-    surfaces: bool = False
-    """Whether it can show surfaces."""
-
-
-class HostAttached(WireModel):
-    """`lineup.v1.host.attached`."""
-
-    request_id: str
-
-
 # --- the control door ---
 
-Listing = Literal["apps", "inventory", "ps", "calls", "call", "inbox", "outbox", "focus", "audit", "logs", "status"]
+Listing = Literal[
+    "apps",
+    "inventory",
+    "ps",
+    "calls",
+    "call",
+    "inbox",
+    "outbox",
+    "focus",
+    "audit",
+    "logs",
+    "status",
+    "interactions",
+    "surfaces",
+    "grants",
+    "policy",
+    "timeline",
+    "artifacts",
+]
 
 
 class Query(WireModel):
-    """`lineup.v1.control.query`: read one page of a listing. Hosts may read `focus`, `ps` and `apps`."""
+    """`lineup.v1.control.query`: read one page of a listing. Hosts may read what they show."""
 
     what: Listing
     filter: JsonObject = Field(default_factory=dict)
@@ -203,6 +215,16 @@ class AddAgent(WireModel):
     """Hex SHA-256 of the secret, which its maker keeps. Asking again with the same one is harmless."""
     public_key: str | None = Field(default=None, min_length=40, max_length=40)
     """CURVE public key (Z85) by which it is known on TCP."""
+
+
+class ReloadPolicy(WireModel):
+    """`lineup.v1.control.reload_policy`: read the policy file again. If it has a mistake the old one stays."""
+
+
+class RevokeGrant(WireModel):
+    """`lineup.v1.control.revoke_grant`: what a person permitted is permitted no longer."""
+
+    grant_id: str = Field(min_length=1, max_length=128)
 
 
 class Backup(WireModel):

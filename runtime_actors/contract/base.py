@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -30,6 +31,8 @@ Capability = Annotated[str, StringConstraints(pattern=r"^[a-z][A-Za-z0-9.-]{0,63
 Revision = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,64}$")]
 # Digits are spelt out: \d would let in those of every script there is, and int() does not know them all.
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}(?:[-+][0-9A-Za-z.-]{1,32})?$")]
+Key = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,64}$")]
+"""An app's own name for something that it makes."""
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 Timestamp = Annotated[
     str,
@@ -38,6 +41,40 @@ Timestamp = Annotated[
     ),
 ]
 """RFC 3339 date and time with an offset."""
+
+
+_ALLOWED_IN_PROSE: Final = frozenset("\n\t")
+_INVISIBLE: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
+
+
+def check_line(text: str) -> str:
+    """One line of what can be seen: nothing that moves a cursor, ends a line or turns the direction of writing.
+
+    Raises:
+        ValueError: It holds such a character.
+
+    """
+    return _check_visible(text, frozenset())
+
+
+def check_prose(text: str) -> str:
+    """As `check_line`, with line feeds and tabs.
+
+    Raises:
+        ValueError: It holds another such character.
+
+    """
+    return _check_visible(text, _ALLOWED_IN_PROSE)
+
+
+def _check_visible(text: str, allowed: frozenset[str]) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    for at, character in enumerate(text):
+        if character not in allowed and unicodedata.category(character) in _INVISIBLE:
+            detail = f"character {at} is a control or format character"
+            raise ValueError(detail)
+    return text
 
 
 class WireModel(BaseModel):

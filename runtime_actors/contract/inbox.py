@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from runtime_actors.contract.base import JsonObject, MessageId, WireModel
+from runtime_actors.contract.capabilities import CapabilityDecision
+from runtime_actors.contract.interactions import InteractionRecord
+from runtime_actors.contract.lifecycle import RuntimeAction
 from runtime_actors.contract.tools import MiniAppToolCall
 
 
@@ -22,12 +25,16 @@ class MiniAppMessage(WireModel):
 
     message_id: MessageId
     number: int = Field(ge=1)
-    kind: Literal["tool.call", "message"]
+    kind: Literal["tool.call", "message", "interaction", "action", "capability"]
     repeated: bool = False
     """An earlier attempt, or an earlier session of this one, may have seen it."""
     created_at: str
     call: MiniAppToolCall | None = None
     message: AgentText | None = None
+    interaction: InteractionRecord | None = None
+    """One of this instance's that has ended."""
+    action: RuntimeAction | None = None
+    capability: CapabilityDecision | None = None
 
 
 class InboxList(WireModel):

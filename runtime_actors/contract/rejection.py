@@ -47,6 +47,19 @@ class RejectionCode(StrEnum):
     SESSION_STALE = "session_stale"
     CREDIT_EXCEEDED = "credit_exceeded"
     MANIFEST_INVALID = "manifest_invalid"
+    INTERACTION_INVALID = "interaction_invalid"
+    INTERACTION_NOT_FOUND = "interaction_not_found"
+    INTERACTION_ALREADY_FINAL = "interaction_already_final"
+    KEY_CONFLICT = "key_conflict"
+    PRESENTATION_DENIED = "presentation_denied"
+    SURFACE_NOT_FOUND = "surface_not_found"
+    SURFACE_CLOSED = "surface_closed"
+    SURFACE_STALE = "surface_stale"
+    SURFACE_INVALID = "surface_invalid"
+    ARTIFACT_NOT_FOUND = "artifact_not_found"
+    ARTIFACT_INVALID = "artifact_invalid"
+    RATE_EXCEEDED = "rate_exceeded"
+    POLICY_INVALID = "policy_invalid"
 
     # How a call that was accepted can end without its app's word.
     APP_CRASHED = "app_crashed"
@@ -55,6 +68,7 @@ class RejectionCode(StrEnum):
     OUTCOME_UNKNOWN = "outcome_unknown"
     DEADLINE_PASSED = "deadline_passed"
     CANCEL_GRACE_PASSED = "cancel_grace_passed"
+    PERMISSION_DECLINED = "permission_declined"
 
 
 class Rejection(WireModel):

@@ -51,6 +51,8 @@ class MiniAppContextModel(WireModel):
     conversation_id: str
     app_version: str
     state: Literal["starting", "foreground", "background", "suspended"]
+    mode: Literal["im", "audio", "video"] | None = None
+    """Of Interact alone (seed section 5.1). Only `im` exists; a restart begins with it, whatever was wished."""
 
 
 class Welcome(WireModel):

@@ -14,17 +14,21 @@ from pydantic import ValidationError
 from runtime_actors.actor import RuntimeActor
 from runtime_actors.channel.events import PeerClosed, PeerMessage, PeerOpened, PeerOversized
 from runtime_actors.channel.seldom import Seldom
-from runtime_actors.commands import agents, calls, inbox
+from runtime_actors.commands import agents, calls, hosts, inbox
 from runtime_actors.commands.follow_ups import InventoryChanged
 from runtime_actors.contract import agent as a
 from runtime_actors.contract import codec, envelope, tools
+from runtime_actors.contract import host as h
+from runtime_actors.contract.interactions import OldToolCall
 from runtime_actors.contract.rejection import Rejected, Rejection, RejectionCode
+from runtime_actors.contract.surfaces import ArtifactGet, ArtifactRead
 from runtime_actors.gateway import messages as m
+from runtime_actors.gateway.artifacts import read_artifact
 from runtime_actors.gateway.peers import (
     BEFORE_ATTACH,
+    HOST_WRITES,
     LARGE_BYTES,
     NEEDS_CONVERSATION,
-    OLD_FORM,
     ROLES,
     SENSELESS,
     TOO_EARLY,
@@ -36,6 +40,9 @@ from runtime_actors.records.transaction import rfc3339
 from runtime_actors.router import messages as router
 from runtime_actors.rules.calls import CallKey
 from runtime_actors.rules.delivery import AGENT_WINDOW
+from runtime_actors.rules.rates import AGENT_RATE, Rate, Rates
+from runtime_actors.shell import messages as shell
+from runtime_actors.shell.feed import WINDOW as HOST_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +59,25 @@ if TYPE_CHECKING:
 seldom = Seldom(logging.getLogger(__name__))
 
 _MAX_ID: Final = 128
-_GROWING: Final = frozenset({"lineup.v1.tool.invoke", "lineup.v1.message"})
+_RATED: Final = frozenset(
+    {
+        "lineup.v1.tool.invoke",
+        "lineup.v1.tool.call",
+        "lineup.v1.message",
+        "lineup.v1.artifact.get",
+        "lineup.v1.artifact.read",
+    }
+)
+_GROWING: Final = frozenset(
+    {
+        "lineup.v1.tool.invoke",
+        "lineup.v1.message",
+        "lineup.v1.host.act",
+        "lineup.v1.host.draft",
+        "lineup.v1.host.surface",
+        "lineup.v1.host.text",
+    }
+)
 
 
 class GatewayActor(RuntimeActor):
@@ -68,25 +93,28 @@ class GatewayActor(RuntimeActor):
         sockets: SocketThread,
         router: Mailbox[object],
         outbox: Mailbox[object],
+        shell: Mailbox[object],
         me: Mailbox[object],
         control: Control,
         clock: Clock,
         inventory: Inventory,
         relay_secret: str,
+        rate: Rate = AGENT_RATE,
     ) -> None:
         super().__init__(care)
         self._store, self._store_backlog, self._most_backlog = store, store_backlog, most_backlog
-        self._sockets, self._router, self._outbox, self._me = sockets, router, outbox, me
+        self._sockets, self._router, self._outbox, self._shell, self._me = sockets, router, outbox, shell, me
         self._control, self._clock, self._inventory = control, clock, inventory
         self._relay_secret = relay_secret
         self._peers: dict[int, Peer] = {}
         self._misuse = Misuse()
+        self._rates = Rates(rate)
         self._frames = itertools.count(1)
 
     def rebuild(self) -> None:
         """Nothing is kept that could be wrong: who is connected is what the socket thread said."""
 
-    def receive(self, message: object) -> None:
+    def receive(self, message: object) -> None:  # noqa: C901 - one line a message
         """Handle one message."""
         match message:
             case PeerMessage(_, number, frame):
@@ -101,6 +129,8 @@ class GatewayActor(RuntimeActor):
                 self._forget(number)
             case m.IdentityChecked():
                 self._attached(message)
+            case m.HostNoted():
+                self._host_attached(message)
             case InventoryChanged(inventory):
                 self._inventory = inventory
                 for peer in self._peers.values():
@@ -134,9 +164,7 @@ class GatewayActor(RuntimeActor):
             self._misused(peer, len(frame), TOO_EARLY)
         elif said.type in NEEDS_CONVERSATION and said.conversation_id is None:
             self._refuse(peer, said, RejectionCode.MESSAGE_INVALID, "conversation_id: it is needed here")
-        elif said.type in _GROWING and self._store_backlog() > self._most_backlog:
-            self._refuse(peer, said, RejectionCode.BUSY, "too much is waiting; try again")
-        else:
+        elif self._has_room(peer, said):
             try:
                 body = model.model_validate(said.body)
             except ValidationError as error:
@@ -146,6 +174,23 @@ class GatewayActor(RuntimeActor):
                 self._handle(peer, said, body)
                 if not peer.attached and peer.role != "control":
                     self._misused(peer, 0, TOO_EARLY)  # of many agents in one process each attaches
+
+    def _has_room(self, peer: Peer, said: Envelope) -> bool:
+        """Whether this may be asked now; if not, the peer is told."""
+        if said.type in _RATED and not self._rates.allows(peer.who, time.monotonic()):
+            self._refuse_for_rate(peer, said)
+        elif said.type in _GROWING and self._store_backlog() > self._most_backlog:
+            self._refuse(peer, said, RejectionCode.BUSY, "too much is waiting; try again")
+        else:
+            return True
+        return False
+
+    def _refuse_for_rate(self, peer: Peer, said: Envelope) -> None:
+        refused = Rejection(code=RejectionCode.RATE_EXCEEDED, detail="this agent asks too often; wait a second")
+        if self._rates.is_news(peer.who, time.monotonic()):
+            self._refuse(peer, said, refused.code, refused.detail)
+        else:  # no transaction for each of them
+            self._reject(peer, said.id, refused, _named_call(said))
 
     def _read(self, peer: Peer, frame: bytes) -> Envelope | None:
         """What was said; None if that was refused."""
@@ -175,13 +220,18 @@ class GatewayActor(RuntimeActor):
         peer = self._peers.pop(number, None)
         if peer is not None and peer.agent_id is not None:
             self._outbox.tell(outbox.Detach(number))
+        if peer is not None and peer.host is not None:
+            self._shell.tell(shell.Detach(number))
 
-    def _handle(self, peer: Peer, said: Envelope, body: Any) -> None:  # noqa: ANN401, C901 - one line for each of ROLES
+    def _handle(self, peer: Peer, said: Envelope, body: Any) -> None:  # noqa: ANN401, C901, PLR0912 - a line for each of ROLES
         match body:
             case tools.ToolInvoke():
                 self._router.tell(
                     router.Invoke(self._key(peer, said, body.call_id), body, self._call_answer(peer, said))
                 )
+            case OldToolCall():
+                key, answer = self._key(peer, said, body.call_id), self._call_answer(peer, said)
+                self._router.tell(router.OldCall(key, body, answer))
             case a.DeliveryAck(numbers=numbers):
                 self._outbox.tell(outbox.Acked(str(peer.agent_id), numbers))
             case tools.ToolCancel():
@@ -191,13 +241,20 @@ class GatewayActor(RuntimeActor):
                 self._router.tell(router.GetCall(self._key(peer, said, body.call_id), self._call_answer(peer, said)))
             case a.AgentMessage():
                 self._put_text(peer, said, body)
+            case ArtifactGet() | ArtifactRead():
+                read_artifact(self._store, peer, said, body, self._answer(peer, said))
             case a.AgentAttach():
                 self._attach(peer, said, body)
             case a.AgentRelay():
                 self._relay(peer, said, body)
-            case a.HostAttach():
-                peer.attached = True
-                self._send(peer, "lineup.v1.host.attached", a.HostAttached(request_id=said.id))
+            case h.HostAttach():
+                self._attach_host(peer, said, body)
+            case h.HostAck(number=number):
+                self._shell.tell(shell.Acked(peer.number, number))
+            case h.HostShow(on_screen=on_screen):
+                self._shell.tell(shell.Showing(peer.number, on_screen))
+            case _ if type(body) in HOST_WRITES:
+                self._host_writes(peer, said, body)
             case a.InventoryGet():
                 self._send_inventory(peer, said.id)
             case a.AuditGet():
@@ -294,6 +351,48 @@ class GatewayActor(RuntimeActor):
 
         return told
 
+    # --- hosts ---
+
+    def _attach_host(self, peer: Peer, said: Envelope, body: h.HostAttach) -> None:
+        number, request_id = peer.number, said.id
+        asked = hosts.Attaching(
+            peer=number,
+            host=body.host,
+            nonce=body.nonce,
+            surfaces=body.surfaces,
+            on_screen=body.on_screen,
+            stream=body.stream,
+            after_number=body.after_number,
+        )
+        self._store.run(
+            hosts.attach_host, asked, lambda outcome: self._me.tell(m.HostNoted(number, request_id, body, outcome))
+        )
+
+    def _host_attached(self, noted: m.HostNoted) -> None:
+        peer, outcome, wanted = self._peers.get(noted.peer), noted.outcome, noted.wanted
+        if peer is None:  # it left before its record was made
+            self._shell.tell(shell.Detach(noted.peer))
+            return
+        if isinstance(outcome, Rejection):
+            self._reject(peer, noted.request_id, outcome)
+            return
+        peer.host, peer.nonce, peer.attached = wanted.host, wanted.nonce, True
+        attached = h.HostAttached(
+            request_id=noted.request_id,
+            stream=outcome.stream,
+            last_number=outcome.last_number,
+            complete=outcome.complete,
+            window=HOST_WINDOW,
+        )
+        self._send(peer, "lineup.v1.host.attached", attached)
+        conversations = None if wanted.conversations is None else frozenset(wanted.conversations)
+        self._shell.tell(shell.Attach(peer.number, wanted.host, wanted.nonce, conversations, outcome.after))
+
+    def _host_writes(self, peer: Peer, said: Envelope, body: WireModel) -> None:
+        meant = {"type": said.type, "conversation_id": said.conversation_id or "", "body": body.to_wire()}
+        by = hosts.HostAsker(str(peer.host), peer.nonce, said.id, codec.digest(meant))
+        self._shell.tell(shell.Write(by, said.conversation_id, body, self._answer(peer, said)))
+
     # --- answers ---
 
     def _answer(self, peer: Peer, said: Envelope) -> Callable[[str, WireModel | Rejection], None]:
@@ -354,8 +453,6 @@ def _named_call(said: Envelope) -> str | None:
 
 def _why_not(kind: str) -> tuple[RejectionCode, str]:
     """Why this door does not take a type."""
-    if kind == OLD_FORM:
-        return RejectionCode.TOOL_NOT_ADVERTISED, "the old form of a call names no tool of the inventory"
     if any(kind in allowed for allowed in ROLES.values()):
         return RejectionCode.ROLE_DENIED, f"{kind} is for another door"
     return RejectionCode.MESSAGE_INVALID, "no such type at this door"

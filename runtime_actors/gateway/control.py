@@ -6,7 +6,7 @@ import signal
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from runtime_actors.commands import agents, apps, views
+from runtime_actors.commands import agents, apps, capabilities, views
 from runtime_actors.contract import agent as a
 from runtime_actors.contract import codec
 from runtime_actors.contract.base import AuditMark
@@ -17,6 +17,7 @@ from runtime_actors.supervisor.messages import Signal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runtime_actors.commands.policy_changes import PolicyInForce
     from runtime_actors.contract.base import JsonObject, WireModel
     from runtime_actors.gateway.peers import Peer
     from runtime_actors.mailbox import Mailbox
@@ -50,6 +51,9 @@ class Machinery(Protocol):
     def export_audit(self, path: str, keep: int, done: Callable[[JsonObject | Rejection], None]) -> None:
         """Move old audit entries to a file."""
 
+    def reload_policy(self, done: Callable[[PolicyInForce | Rejection], None]) -> None:
+        """Read the policy file again, and have it in force from the next command on."""
+
     def shutdown(self) -> None:
         """Stop the daemon cleanly."""
 
@@ -66,7 +70,14 @@ class Control:
     def __init__(self, store: Store, supervisor: Mailbox[object], machinery: Machinery) -> None:
         self._store, self._supervisor, self._machinery = store, supervisor, machinery
 
-    def handle(self, peer: Peer, request_id: str, body: Any, inventory: Inventory, answer: Answer) -> None:  # noqa: ANN401
+    def handle(  # noqa: C901 - one line an order
+        self,
+        peer: Peer,
+        request_id: str,
+        body: Any,  # noqa: ANN401
+        inventory: Inventory,
+        answer: Answer,
+    ) -> None:
         """Carry out one order."""
         match body:
             case a.Query():
@@ -81,6 +92,10 @@ class Control:
                 )
             case a.AddAgent():
                 self._add_agent(request_id, body, answer)
+            case a.ReloadPolicy():
+                self._machinery.reload_policy(lambda out: answer(*_done(request_id, out)))
+            case a.RevokeGrant(grant_id=grant_id):
+                self._store.run(capabilities.revoke_grant, grant_id, lambda out: answer(*_done(request_id, out)))
             case a.Backup(path=path):
                 self._machinery.backup(path, lambda out: answer(*_done(request_id, out)))
             case a.ExportAudit(path=path, keep=keep):
@@ -223,7 +238,8 @@ def _newest_that_fit(lines: list[str]) -> list[str]:
 
 
 def _done(
-    request_id: str, outcome: apps.Switched | agents.AgentAdded | JsonObject | Rejection
+    request_id: str,
+    outcome: apps.Switched | agents.AgentAdded | capabilities.Revoked | PolicyInForce | JsonObject | Rejection,
 ) -> tuple[str, WireModel | Rejection]:
     if isinstance(outcome, Rejection):
         return "", outcome

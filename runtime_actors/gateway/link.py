@@ -1,4 +1,4 @@
-"""The relay's end of one connection to the agent door: ZMTP 3.0 over a Unix socket, as `channel.zmtp` speaks it.
+"""The relay's end of one connection to the agent door: ZMTP 3.0 over a Unix socket, as `contract.zmtp` speaks it.
 
 With the NULL mechanism both ends say the same, so the sans-IO module serves the connecting end too. A socket of our own
 shows its end at once, where a DEALER would connect again in silence and lose who it speaks for.
@@ -10,7 +10,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from runtime_actors.channel import zmtp
+from runtime_actors.contract import zmtp
 
 _READ_BYTES: Final = 65_536
 _FULL_BYTES: Final = 262_144

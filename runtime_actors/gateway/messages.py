@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime_actors.commands.agents import Identified
+    from runtime_actors.commands.hosts import HostThere
+    from runtime_actors.contract.host import HostAttach
     from runtime_actors.contract.rejection import Rejection
 
 
@@ -27,3 +29,13 @@ class IdentityChecked:
     request_id: str
     conversations: frozenset[str] | None
     outcome: Identified | Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class HostNoted:
+    """Whether it is recorded that a host is there."""
+
+    peer: int
+    request_id: str
+    wanted: HostAttach
+    outcome: HostThere | Rejection

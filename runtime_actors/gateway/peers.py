@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from runtime_actors.contract import agent as a
-from runtime_actors.contract import tools
+from runtime_actors.contract import host as h
+from runtime_actors.contract import interactions, surfaces, tools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,14 +22,26 @@ AGENT: Final[Mapping[str, type[WireModel]]] = {
     "lineup.v1.tool.invoke": tools.ToolInvoke,
     "lineup.v1.tool.cancel": tools.ToolCancel,
     "lineup.v1.tool.get": tools.ToolGet,
+    "lineup.v1.tool.call": interactions.OldToolCall,
     "lineup.v1.message": a.AgentMessage,
+    "lineup.v1.artifact.get": surfaces.ArtifactGet,
+    "lineup.v1.artifact.read": surfaces.ArtifactRead,
     "lineup.v1.delivery.ack": a.DeliveryAck,
     "lineup.v1.inventory.get": a.InventoryGet,
     "lineup.v1.audit.get": a.AuditGet,
     "lineup.v1.ping": a.Ping,
 }
 HOST: Final[Mapping[str, type[WireModel]]] = {
-    "lineup.v1.host.attach": a.HostAttach,
+    "lineup.v1.host.attach": h.HostAttach,
+    "lineup.v1.host.ack": h.HostAck,
+    "lineup.v1.host.show": h.HostShow,
+    "lineup.v1.host.presented": h.HostPresented,
+    "lineup.v1.host.answer": h.HostAnswer,
+    "lineup.v1.host.dismiss": h.HostDismiss,
+    "lineup.v1.host.draft": h.HostDraft,
+    "lineup.v1.host.act": h.HostAct,
+    "lineup.v1.host.text": h.HostText,
+    "lineup.v1.host.surface": h.HostSurface,
     "lineup.v1.control.query": a.Query,
     "lineup.v1.ping": a.Ping,
 }
@@ -37,16 +50,30 @@ CONTROL: Final[Mapping[str, type[WireModel]]] = {
     "lineup.v1.control.kill": a.Kill,
     "lineup.v1.control.switch": a.Switch,
     "lineup.v1.control.add_agent": a.AddAgent,
+    "lineup.v1.control.reload_policy": a.ReloadPolicy,
+    "lineup.v1.control.revoke_grant": a.RevokeGrant,
     "lineup.v1.control.backup": a.Backup,
     "lineup.v1.control.verify_audit": a.VerifyAudit,
     "lineup.v1.control.export_audit": a.ExportAudit,
     "lineup.v1.control.shutdown": a.Shutdown,
     "lineup.v1.ping": a.Ping,
 }
+HOST_WRITES: Final = frozenset(
+    {h.HostPresented, h.HostAnswer, h.HostDismiss, h.HostDraft, h.HostAct, h.HostText, h.HostSurface}
+)
+"""What a host says for its person; the shell has it recorded."""
 ROLES: Final[Mapping[str, Mapping[str, type[WireModel]]]] = {"agent": AGENT, "host": HOST, "control": CONTROL}
-OLD_FORM: Final = "lineup.v1.tool.call"
 NEEDS_CONVERSATION: Final = frozenset(
-    {"lineup.v1.tool.invoke", "lineup.v1.tool.cancel", "lineup.v1.tool.get", "lineup.v1.message"}
+    {
+        "lineup.v1.tool.invoke",
+        "lineup.v1.tool.call",
+        "lineup.v1.tool.cancel",
+        "lineup.v1.tool.get",
+        "lineup.v1.message",
+        "lineup.v1.artifact.get",
+        "lineup.v1.artifact.read",
+        "lineup.v1.host.text",
+    }
 )
 BEFORE_ATTACH: Final = frozenset(
     {"lineup.v1.agent.attach", "lineup.v1.agent.relay", "lineup.v1.host.attach", "lineup.v1.ping"}
@@ -61,7 +88,7 @@ MISUSE_PERIOD_S: Final = 10.0
 LARGE_BYTES: Final = 16 * 1024
 """As many points again for each. An attach is never so large, and before it nothing else is read."""
 _MAX_PROCESSES: Final = 1024
-HOST_LISTINGS: Final = frozenset({"focus", "ps", "apps"})
+HOST_LISTINGS: Final = frozenset({"focus", "ps", "apps", "interactions", "surfaces", "timeline"})
 
 
 class Misuse:
@@ -95,9 +122,12 @@ class Peer:
     """Set while attached."""
     proven: str | None = None
     """The agent that the connection itself proves (CURVE)."""
+    host: str | None = None
+    """The name that a host gave itself, with its `nonce`."""
+    nonce: str = ""
     attached: bool = False
 
     @property
     def who(self) -> str:
         """For the audit log."""
-        return self.agent_id or f"{self.role}-door"
+        return self.agent_id or (f"host {self.host}" if self.host else f"{self.role}-door")

@@ -8,3 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class SweepDue:
     """Time to derive again who needs a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class PressureDue:
+    """Instances waited for a process a moment ago: time to see who can do without."""

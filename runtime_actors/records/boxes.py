@@ -50,7 +50,7 @@ class Delivery:
     number: int
     conversation_id: str
     kind: str
-    call_id: str
+    call_id: str | None
     frame: bytes
 
 

@@ -44,7 +44,11 @@ _CHANGING: Final = (
     "crashes",
     "refused_outputs",
     "deadline_boot_s",
+    "deadline_wall_s",
     "due_boot_s",
+    "remaining_s",
+    "questions",
+    "surfaces",
     "message",
     "updated_at",
 )
@@ -149,6 +153,24 @@ def add(tx: Transaction, call: CallRecord) -> int:
 def save(tx: Transaction, call: CallRecord) -> None:
     """Write what can change."""
     tx.sql.execute(_UPDATE, (*(getattr(call, name) for name in _CHANGING), call.seq))
+
+
+def save_place(tx: Transaction, call: CallRecord) -> None:
+    """Write where a call goes that waited to be let in."""
+    tx.sql.execute(
+        "update calls set instance_id = ?, fronted_over = ? where seq = ?",
+        (call.instance_id, call.fronted_over, call.seq),
+    )
+
+
+def not_let_in(tx: Transaction, app_scope: str) -> list[CallRecord]:
+    """Calls of an app that wait for a person's yes, oldest first."""
+    rows = tx.rows(
+        f"{_SELECT} where due_boot_s is not null and status = ? and app_scope = ? order by seq",
+        CallStatus.RECEIVED,
+        app_scope,
+    )
+    return [_made(row) for row in rows]
 
 
 def count_open(tx: Transaction) -> int:

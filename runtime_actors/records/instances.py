@@ -37,6 +37,18 @@ def unfinished(tx: Transaction) -> list[InstanceRecord]:
     ]
 
 
+def with_attempts(tx: Transaction) -> list[tuple[str, str | None, str | None, str | None]]:
+    """Instances that need a process or have one, oldest first, the attempt's id and state, and why they end."""
+    found = tx.rows(
+        "select i.instance_id, a.attempt_id, a.state, i.end_reason, i.created_at, i.rowid "
+        "from attempts a join instances i on i.instance_id = a.instance_id where a.state <> 'ended' "
+        "union all select instance_id, null, null, null, created_at, rowid from instances i "
+        "where state = 'starting' and state not in ('closed', 'failed') "
+        "and not exists (select 1 from attempts where instance_id = i.instance_id and state <> 'ended') order by 5, 6"
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in found]
+
+
 def add(tx: Transaction, instance: InstanceRecord) -> None:
     """Insert."""
     values = [getattr(instance, name) for name in _COLUMNS]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from runtime_actors.records.instances import IS_LIVE
+from runtime_actors.rules.instances import InstanceState
 
 if TYPE_CHECKING:
     from runtime_actors.records.transaction import Transaction
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 _STANDING: Final = f"""
 select (select agent_id from conversations where conversation_id = ?1),
     exists (select 1 from switched_off where (kind = 'app' and name = ?2) or (kind = 'tool' and name = ?3)),
-    i.instance_id,
+    i.instance_id, i.state,
     (select count(*) from calls where instance_id = i.instance_id and due_boot_s is not null),
     (select total(open_calls) from agents),
     (select unsettled from agents where agent_id = ?4),
@@ -34,6 +35,8 @@ class Standing:
     """The app or the tool is."""
     instance_id: str | None
     """The live instance of the scope in the conversation."""
+    is_suspended: bool
+    """It has no process until it is woken."""
     open_of_instance: int
     open_calls: int
     unsettled: int
@@ -48,11 +51,12 @@ def standing(tx: Transaction, key: CallKey, app_scope: str, tool_id: str) -> Sta
     """Look."""
     row = tx.row(_STANDING, key.conversation_id, app_scope, tool_id, key.agent_id, key.call_id)
     assert row is not None  # noqa: S101 - the outer table has one row
-    owner, switched_off, instance_id, of_instance, of_all, unsettled, last_message, known = row
+    owner, switched_off, instance_id, state, of_instance, of_all, unsettled, last_message, known = row
     return Standing(
         owner,
         bool(switched_off),
         instance_id,
+        state == InstanceState.SUSPENDED,
         of_instance,
         of_all,
         unsettled or 0,

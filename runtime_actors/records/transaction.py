@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from runtime_actors.contract.base import AuditMark, JsonObject
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.rules.audit import AuditEntry, next_head
+from runtime_actors.rules.policy import NO_RULES, Policy
 
 if TYPE_CHECKING:
     import sqlite3
@@ -63,6 +64,8 @@ class Settings:
     restart: RestartPolicy
     cancel_grace_s: float
     stop_grace_s: float
+    policy: Policy = NO_RULES
+    """Replaced with all the rest as a whole, between two groups of commands."""
 
 
 @dataclass(slots=True)

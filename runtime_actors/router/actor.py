@@ -11,16 +11,18 @@ from runtime_actors.commands import agents, apps, calls
 from runtime_actors.commands.follow_ups import DueAt, InventoryChanged
 from runtime_actors.contract import codec, payload
 from runtime_actors.contract.rejection import Rejection, RejectionCode
-from runtime_actors.contract.tools import CallStatus, Cancel, Complete, Fail, Failure, ReportProgress
+from runtime_actors.contract.tools import CallStatus, Cancel, Complete, Fail, Failure, ReportProgress, ToolInvoke
 from runtime_actors.router import messages as m
 from runtime_actors.rules import admission
 from runtime_actors.rules.inventory import Inventory
+from runtime_actors.rules.lifecycle import CHAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime_actors.actor import Care
     from runtime_actors.commands.calls import Reported, Reporter
+    from runtime_actors.contract.interactions import OldToolCall
     from runtime_actors.mailbox import Clock, Mailbox
     from runtime_actors.records.transaction import Transaction
     from runtime_actors.rules.calls import CallKey
@@ -72,6 +74,8 @@ class RouterActor(RuntimeActor):
         match message:
             case m.Invoke():
                 self._invoke(message)
+            case m.OldCall():
+                self._invoke_by_old_form(message)
             case Report():
                 self._report(message)
             case m.CancelCall(key, reason, answer):
@@ -103,7 +107,18 @@ class RouterActor(RuntimeActor):
 
     # --- agents ---
 
-    def _invoke(self, invoke: m.Invoke) -> None:
+    def _invoke_by_old_form(self, old: m.OldCall) -> None:
+        """As a call of the tool that has the name now. It is known again by its own words, whatever the revision is."""
+        said = old.request
+        request = ToolInvoke(
+            call_id=said.call_id,
+            tool_id=f"{CHAT}.{said.tool}",
+            inventory_revision=said.inventory_revision or self._inventory.revision,
+            input=said.input,
+        )
+        self._invoke(m.Invoke(old.call_key, request, old.answer), said)
+
+    def _invoke(self, invoke: m.Invoke, said: OldToolCall | None = None) -> None:
         request = invoke.request
         try:
             given = payload.canonical(request.input)
@@ -111,7 +126,7 @@ class RouterActor(RuntimeActor):
             refused = Rejection(code=RejectionCode(error.code), detail=f"input: {error.detail}")
             self._refuse(invoke.call_key, refused, invoke.answer)
             return
-        body = codec.encode(request.to_wire())
+        body = codec.encode((said or request).to_wire())
         verdict = admission.verdict(request, self._catalogue, self._inventory)
         if verdict is None:
             timeout_ms = self._catalogue.tools[request.tool_id].descriptor.timeout_ms

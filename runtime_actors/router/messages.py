@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime_actors.commands.calls import CallAnswer, Expiry
+    from runtime_actors.contract.interactions import OldToolCall
     from runtime_actors.contract.rejection import Rejection
     from runtime_actors.contract.tools import ToolInvoke
 
@@ -21,6 +22,15 @@ class Invoke:
 
     call_key: CallKey
     request: ToolInvoke
+    answer: Callable[[CallAnswer | Rejection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OldCall:
+    """An agent asks the person by the old form. `answer` as above."""
+
+    call_key: CallKey
+    request: OldToolCall
     answer: Callable[[CallAnswer | Rejection], None]
 
 

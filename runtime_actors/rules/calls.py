@@ -132,6 +132,12 @@ class CallRecord:
     """When the next thing is due: deadline, or the end of a cancel's grace. None exactly when the call is final."""
     message: int | None = None
     """Number of the inbox message that gives it to its app, or gave it: the message ends when it is acknowledged."""
+    remaining_s: float | None = None
+    """Active time left while its clock stands still, because a question of its own is open (docs/people.md, 2.2)."""
+    questions: int = 0
+    """How many questions were ever asked for it: whether its end has any to look for."""
+    surfaces: int = 0
+    """Likewise of surfaces."""
     created_at: str
     updated_at: str
 
@@ -160,6 +166,32 @@ def advance(call: CallRecord, *events: CallEvent, at: str, **changes: object) ->
         changes["due_boot_s"] = None
     # A clock that was set back must not make a record older than it is.
     return replace(call, status=status, updated_at=max(at, call.updated_at), **changes)  # type: ignore[arg-type]
+
+
+NEVER_S: Final = 1e15
+"""On CLOCK_BOOTTIME: the deadline of a call whose clock stands still."""
+
+
+def pause(call: CallRecord, boot_s: float) -> CallRecord:
+    """Stop the clock of an open call. The grace of a wish to cancel runs on."""
+    if call.remaining_s is not None:
+        return call
+    due = call.due_boot_s if call.cancel_requested else NEVER_S
+    return replace(call, remaining_s=max(0.0, call.deadline_boot_s - boot_s), deadline_boot_s=NEVER_S, due_boot_s=due)
+
+
+def resume(call: CallRecord, boot_s: float, wall_s: float) -> CallRecord:
+    """Let the clock of an open call go on."""
+    if call.remaining_s is None or call.due_boot_s is None:
+        return call
+    deadline = boot_s + call.remaining_s
+    return replace(
+        call,
+        remaining_s=None,
+        deadline_boot_s=deadline,
+        deadline_wall_s=wall_s + call.remaining_s,
+        due_boot_s=min(deadline, call.due_boot_s),
+    )
 
 
 def must_advance(call: CallRecord, *events: CallEvent, at: str, **changes: object) -> CallRecord:

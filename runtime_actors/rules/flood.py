@@ -1,6 +1,6 @@
 """What may happen often is audited one by one until it becomes a flood; then one entry says how many were not.
 
-Refusals, and the progress of a call.
+Refusals, the progress of a call, and the changes of a surface.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 FloodKey = tuple[str, str]
-"""Who is refused and with what code; or which call, and its event."""
+"""Who is refused and with what code; or which call or surface, and its event."""
 
 PROGRESSED: Final = "call.progressed"
+SURFACE_CHANGED: Final = "surface.changed"
 PLAIN: Final = 20
 """Of one key within a period: they get an entry each."""
 PERIOD_S: Final = 10.0

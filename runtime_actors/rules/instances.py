@@ -54,6 +54,7 @@ INSTANCE_TRANSITIONS: Final[Mapping[InstanceState, Mapping[InstanceEvent, Instan
     _S.FOREGROUND: {
         _E.FRONTED: _S.FOREGROUND,
         _E.COVERED: _S.BACKGROUND,
+        _E.SUSPENDED: _S.SUSPENDED,  # in front of a conversation that nobody sees
         _E.PROCESS_LOST: _S.STARTING,
         _E.CLOSE_WANTED: _S.CLOSING,
         _E.GIVEN_UP: _S.FAILED,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime_actors.contract import codec
 from runtime_actors.contract.agent import AdvertisedApp, AdvertisedTool, ClientInventory
+from runtime_actors.rules.policy import NO_RULES, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,23 +37,28 @@ class Inventory:
     wire: ClientInventory
     disabled: frozenset[tuple[str, str]]
     """("app" or "tool", name): registered, but switched off."""
+    hidden: frozenset[str] = frozenset()
+    """Tools that policy denies to everyone: nobody is told of them."""
 
 
-def build(catalogue: Catalogue, disabled: frozenset[tuple[str, str]]) -> Inventory:
-    """The inventory of what is enabled. The same content has the same revision."""
+def build(catalogue: Catalogue, disabled: frozenset[tuple[str, str]], policy: Policy = NO_RULES) -> Inventory:
+    """The inventory of what is enabled and not denied to everyone. The same content has the same revision."""
     apps, tools = [], []
     capabilities: set[str] = set()
+    hidden = frozenset(
+        name for name, tool in catalogue.tools.items() if policy.hides_tool(tool.descriptor.target.app_scope, name)
+    )
     for scope, app in sorted(catalogue.apps.items()):
-        if ("app", scope) in disabled:
+        if ("app", scope) in disabled or policy.hides_app(scope, tuple(app.tools)):
             continue
         apps.append(AdvertisedApp(app_scope=scope, version=app.manifest.version, kind=app.manifest.kind))
         capabilities.update(app.manifest.requested_capabilities)
         for name, tool in sorted(app.tools.items()):
-            if ("tool", name) not in disabled:
+            if ("tool", name) not in disabled and name not in hidden:
                 tools.append(_advertised(tool))
     wire = ClientInventory(revision="", apps=tuple(apps), tools=tuple(tools), capabilities=tuple(sorted(capabilities)))
     revision = "r-" + codec.digest(wire.to_wire()).hex()[:16]
-    return Inventory(revision, wire.model_copy(update={"revision": revision}), disabled)
+    return Inventory(revision, wire.model_copy(update={"revision": revision}), disabled, hidden)
 
 
 def _advertised(tool: RegisteredTool) -> AdvertisedTool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from pydantic import ValidationError
 
+from runtime_actors.contract.base import check_line
+from runtime_actors.contract.interactions import InteractionKind
 from runtime_actors.contract.json_schema import Schema, SchemaRefused, compile_schema
 from runtime_actors.contract.manifest import MiniAppManifest, ToolDescriptor
 
@@ -18,6 +21,12 @@ if TYPE_CHECKING:
 RUNTIME_VERSION: Final = "0.1.0"
 SYSTEM_SCOPES: Final = frozenset({"chat"})
 """Packaged apps that may be `kind: system`."""
+
+QUESTIONS: Final = frozenset(f"chat.{kind}" for kind in get_args(InteractionKind))
+"""Tools that ask the person: their calls become interactions."""
+
+RUNTIME_NAMES: Final = ("lineup", "runtime", "运行时")
+"""In no title: what hosts draw as an app's name must not be taken for the runtime itself (docs/people.md, 2.4)."""
 
 Fault = tuple[str, str]
 """JSON pointer into the manifest, and what is wrong there."""
@@ -79,8 +88,38 @@ def _app_faults(manifest: MiniAppManifest, *, packaged: bool) -> list[Fault]:
         faults.append(("/host/min_version", f"needs a newer runtime; this is {RUNTIME_VERSION}"))
     ids = [tool.id for tool in manifest.tools]
     faults += [(f"/tools/{at}/id", f"'{one}' is there twice") for at, one in enumerate(ids) if one in ids[:at]]
+    faults += _title_faults(manifest)
+    declared = manifest.requested_capabilities
+    faults += [
+        (f"/requested_capabilities/{at}", f"'{one}' is there twice")
+        for at, one in enumerate(declared)
+        if one in declared[:at]
+    ]
     interrupted = manifest.extensions.on_interruption
     return faults + [(f"/extensions/on_interruption/{one}", "no such tool") for one in interrupted if one not in ids]
+
+
+def _title_faults(manifest: MiniAppManifest) -> list[Fault]:
+    title = manifest.extensions.title
+    at = "/app_scope" if title is None else "/extensions/title"
+    try:
+        check_line(title or "")
+    except ValueError as error:
+        return [(at, str(error))]
+    plain = plain_title(title or manifest.app_scope)
+    if not plain:
+        return [(at, "needs a letter or a digit")]
+    return [(at, f"'{name}' is in it, which names the runtime") for name in RUNTIME_NAMES if name in plain]
+
+
+def plain_title(title: str) -> str:
+    """What a person reads in a title at a glance: two that read the same are the same."""
+    return "".join(one for one in unicodedata.normalize("NFKC", title).casefold() if one.isalnum())
+
+
+def shown_title(app: RegisteredApp) -> str:
+    """What hosts draw as its name."""
+    return app.manifest.extensions.title or app.manifest.app_scope
 
 
 def _tool_faults(manifest: MiniAppManifest, tool: ToolDescriptor, at: str) -> list[Fault]:
@@ -95,7 +134,7 @@ def _tool_faults(manifest: MiniAppManifest, tool: ToolDescriptor, at: str) -> li
         for index, one in enumerate(tool.permissions)
         if one not in manifest.requested_capabilities
     ]
-    if tool.handling == "interactive":
+    if tool.handling == "interactive" and (manifest.kind != "system" or tool.id not in QUESTIONS):
         faults.append(
             (f"{at}/handling", "'interactive' is kept for the runtime's own notice, choice, confirm and input")
         )
@@ -119,6 +158,19 @@ def without_twins(apps: Iterable[RegisteredApp]) -> tuple[list[RegisteredApp], l
         else:
             kept[app.manifest.app_scope] = app
     return list(kept.values()), twins
+
+
+def without_namesakes(apps: Iterable[RegisteredApp]) -> tuple[list[RegisteredApp], list[RegisteredApp]]:
+    """Those with a title of their own, and those whose title reads like an earlier one's."""
+    kept: dict[str, RegisteredApp] = {}
+    namesakes = []
+    for app in apps:
+        title = plain_title(shown_title(app))
+        if title in kept:
+            namesakes.append(app)
+        else:
+            kept[title] = app
+    return list(kept.values()), namesakes
 
 
 def _ordered(version: str) -> tuple[int, ...]:

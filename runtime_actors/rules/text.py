@@ -11,6 +11,7 @@ import unicodedata
 from typing import Final
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_OTHER_MARKS: Final = dict.fromkeys(map(ord, "“”„‟\uff02"), "'")
 _JOINERS: Final = frozenset("\u200c\u200d")
 """Formats that Persian, Indic scripts and emoji cannot be written without."""
 
@@ -31,3 +32,9 @@ def _shown(character: str, *, lines: bool) -> bool:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def quotable(text: str) -> str:
+    """Words of an app's own on one line, which can neither end the “quotation” around them nor hide anything."""
+    shown = "".join(_escape(character) if character in _JOINERS else character for character in neutral(text))
+    return shown.translate(_OTHER_MARKS)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from runtime_actors.client import AgentSession, Attached, Delivered, NoAnswer, Refused, SessionEvent, parsed
+from runtime_actors.client import AgentSession, Attached, Delivered, NoAnswer, PersonSaid, Refused, SessionEvent, parsed
 from runtime_actors.contract.agent import AgentMessage, MessageReceipt
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.contract.rejection import RejectionCode
@@ -36,8 +36,8 @@ _LOOK_SOON_S: Final = 0.2
 _SETTLE_S: Final = 0.5
 _PATIENCE_S: Final = 60.0
 """How long a wait goes on while no daemon answers."""
-_BUSY_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
-_NOT_NOW: Final = frozenset({RejectionCode.BUSY, RejectionCode.STORE_UNAVAILABLE, RejectionCode.INTERNAL_ERROR})
+NOT_NOW_WAITS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8)
+NOT_NOW: Final = frozenset({RejectionCode.BUSY, RejectionCode.STORE_UNAVAILABLE, RejectionCode.INTERNAL_ERROR})
 """Refusals upon which the same id is to be repeated."""
 
 
@@ -198,16 +198,18 @@ class SimulatedAgent:
         if event is None:
             return None
         mine = isinstance(event, Delivered) and self._take(event)
-        if self._on_event is not None and (mine or not isinstance(event, Delivered) or not self._only_own):
+        for_others = isinstance(event, Delivered | PersonSaid) and self._only_own and not mine
+        if self._on_event is not None and not for_others:
             self._on_event(event)
         if isinstance(event, Attached):
             self._attachments += 1
             self._left_alone = 0
+        elif for_others:
+            self._left_alone += 1
         elif isinstance(event, Delivered):
-            if mine or not self._only_own:
-                self.session.acknowledge(event.delivery.number)
-            else:
-                self._left_alone += 1
+            self.session.acknowledge(event.delivery.number)
+        elif isinstance(event, PersonSaid):
+            self.session.acknowledge(event.said.number)
         return event
 
     def _take(self, event: Delivered) -> bool:
@@ -249,7 +251,7 @@ class SimulatedAgent:
                 _, answer = self.session.request(kind, body, conversation_id=conversation_id, timeout_s=left_s)
                 return parsed(ToolState, answer)
             except Refused as refused:
-                if refused.code not in _NOT_NOW or tries >= len(_BUSY_S) or time.monotonic() >= deadline:
+                if refused.code not in NOT_NOW or tries >= len(NOT_NOW_WAITS_S) or time.monotonic() >= deadline:
                     raise
-            time.sleep(_BUSY_S[tries])
+            time.sleep(NOT_NOW_WAITS_S[tries])
             tries += 1

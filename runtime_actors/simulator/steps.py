@@ -126,6 +126,87 @@ class SwitchStep(_StepBase):
     enabled: bool
 
 
+class _PersonStep(_StepBase):
+    """What a person does at a screen. The host attaches with the first such step, and stays to the end."""
+
+    conversation: ConversationId = "main"
+    answer: str = "accepted"
+    """What is expected: `accepted`, or the code of a refusal."""
+
+
+class AttendStep(_PersonStep):
+    """The person sits down. Apps that need a surface can be opened from here on."""
+
+    do: Literal["attend"]
+
+
+class _QuestionStep(_PersonStep):
+    """About the oldest open question of the conversation that is as named; it is waited for."""
+
+    scope: str | None = None
+    """Of the app that asked."""
+    kind: Literal["notice", "choice", "confirm", "input"] | None = None
+    title: str | None = None
+
+
+class AnswerStep(_QuestionStep):
+    """Answer it: `give` is `{acknowledged}`, `{action_ids}`, `{approved}` or `{values}`."""
+
+    do: Literal["answer"]
+    give: JsonObject
+
+
+class DismissStep(_QuestionStep):
+    do: Literal["dismiss"]
+
+
+class _InstanceStep(_PersonStep):
+    """About an instance, or the scope's one in the conversation; it is waited for."""
+
+    instance: str | None = None
+    scope: str | None = None
+
+
+class FrontStep(_InstanceStep):
+    """Bring it to the front."""
+
+    do: Literal["front"]
+
+
+class CloseStep(_InstanceStep):
+    """Wish for its end, or with `force` end it."""
+
+    do: Literal["close"]
+    force: bool = False
+
+
+class SeeStep(_InstanceStep):
+    """Wait until it is in a state."""
+
+    do: Literal["see"]
+    state: Literal["starting", "foreground", "background", "suspended"]
+
+
+class WriteStep(_PersonStep):
+    """Write a text into the conversation."""
+
+    do: Literal["write"]
+    text: str
+
+
+class DrawStep(_PersonStep):
+    """Do something on the surface of an app, as its own page would."""
+
+    do: Literal["draw"]
+    scope: str
+    op: Literal["update", "submit", "ask"] = "update"
+    patch: JsonObject | None = None
+    data: JsonObject | None = None
+
+
+PersonStep = AttendStep | AnswerStep | DismissStep | FrontStep | CloseStep | SeeStep | WriteStep | DrawStep
+
+
 class AuditStep(_StepBase):
     """Let the daemon verify its audit chain."""
 
@@ -143,6 +224,14 @@ Step = Annotated[
     | KillStep
     | LeaveStep
     | SwitchStep
+    | AttendStep
+    | AnswerStep
+    | DismissStep
+    | FrontStep
+    | CloseStep
+    | SeeStep
+    | WriteStep
+    | DrawStep
     | AuditStep,
     Field(discriminator="do"),
 ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runtime_actors.actor import Beat, RuntimeActor
+from runtime_actors.commands.policy_changes import note_policy
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.records.audit import anchor, chain_end
 from runtime_actors.records.transaction import Chain
@@ -15,7 +17,7 @@ from runtime_actors.store.backup import CopyAborted, copy_to, verified
 from runtime_actors.store.export import AuditExport, Dropped, drop_exported
 from runtime_actors.store.faults import is_full
 from runtime_actors.store.groups import BROKEN, Groups
-from runtime_actors.store.messages import Copy, ExportAudit, ExportOn, Run, Upkeep
+from runtime_actors.store.messages import Copy, ExportAudit, ExportOn, Run, Upkeep, UsePolicy
 from runtime_actors.store.parts import StoreParts
 from runtime_actors.store.space import Space
 from runtime_actors.store.walk import ChainWalk
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from runtime_actors.actor import Care
+    from runtime_actors.commands.policy_changes import PolicyInForce
     from runtime_actors.contract.base import JsonObject
 
 __all__ = ["StoreActor", "StoreParts"]
@@ -93,6 +96,8 @@ class StoreActor(RuntimeActor):
                 self._begin_export(message)
             case ExportOn():
                 self._export_on()
+            case UsePolicy():
+                self._use_policy(message)
             case Upkeep():
                 self._keep_up()
             case _:
@@ -119,6 +124,17 @@ class StoreActor(RuntimeActor):
         if envelope is None:
             return None
         return envelope.message if envelope.reply_to is None else envelope
+
+    def _use_policy(self, use: UsePolicy) -> None:
+        before = self._parts.settings
+        self._parts.settings = replace(before, policy=use.policy)
+
+        def told(outcome: PolicyInForce | Rejection) -> None:
+            if isinstance(outcome, Rejection):  # what is not on the audit log is not in force
+                self._parts.settings = before
+            use.done(outcome)
+
+        self._groups.run([Run(note_policy, before.policy, told)])
 
     # --- upkeep ---
 
@@ -155,7 +171,7 @@ class StoreActor(RuntimeActor):
     def _between(self) -> None:
         """Serve whoever waits while a copy is being made."""
         while (message := self._next()) is not None:
-            if not isinstance(message, Run | Beat | Upkeep | Copy | ExportAudit | ExportOn):
+            if not isinstance(message, Run | Beat | Upkeep | Copy | ExportAudit | ExportOn | UsePolicy):
                 raise CopyAborted("the daemon ends")
             self.actor_inbox.get()
             self.on_receive(message)

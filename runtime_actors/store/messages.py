@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runtime_actors.commands.policy_changes import PolicyInForce
     from runtime_actors.contract.base import JsonObject
     from runtime_actors.contract.rejection import Rejection
     from runtime_actors.records.transaction import Transaction
     from runtime_actors.rules.calls import CallKey
+    from runtime_actors.rules.policy import Policy
 
 A = TypeVar("A")
 O = TypeVar("O")  # noqa: E741 - an outcome
@@ -53,6 +55,14 @@ class ExportAudit:
     path: str
     keep: int
     done: Callable[[JsonObject | Rejection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class UsePolicy:
+    """Another policy from the next command on. `done` runs on the store's thread, as does `Run.then`."""
+
+    policy: Policy
+    done: Callable[[PolicyInForce | Rejection], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
+from runtime_actors.contract.interactions import InteractionStatus
 from runtime_actors.contract.tools import CallStatus
 from runtime_actors.errors import StoreUnusable
 from runtime_actors.rules.instances import LIVE, AttemptState, InstanceState
@@ -142,7 +143,122 @@ create trigger delivery_settled after delete on outbox
 """
 """A commit writes whole pages: what a call needs stands in as few of them as can be."""
 
-MIGRATIONS: Final = (_FIRST, _FEWER_PAGES)
+_OPEN: Final = "status in ('pending', 'presented', 'submitted')"
+_PEOPLE: Final = f"""
+create table interactions (
+    interaction_id text primary key, instance_id text references instances,
+    conversation_id text not null references conversations, app_scope text not null, agent_id text,
+    parent_call_id text, surface_id text, key text,
+    source text not null check (source in ('agent_tool', 'miniapp_tool', 'runtime_policy')),
+    kind text not null check (kind in ('notice', 'choice', 'confirm', 'input')), request blob not null,
+    presentation text not null check (presentation in ('default', 'inline', 'modal')),
+    status text not null check (status in ({_one_of(InteractionStatus)})), result blob, draft blob,
+    draft_sequence integer not null default -1, reason text,
+    listed_until text, purpose blob, request_id text, settled integer not null default 0, created_at text not null,
+    updated_at text not null, expires_at text, expires_wall_s real) strict;
+create unique index interaction_of_request on interactions (instance_id, request_id) where request_id is not null;
+create unique index interaction_of_key on interactions (instance_id, coalesce(parent_call_id, ''), key)
+    where key is not null;
+create index open_interactions on interactions (instance_id) where {_OPEN};
+create index unsettled_interactions on interactions (app_scope) where not settled;
+create index questions_of_call on interactions (conversation_id, parent_call_id)
+    where parent_call_id is not null and {_OPEN};
+create index due_interactions on interactions (expires_wall_s) where expires_wall_s is not null and {_OPEN};
+create table surfaces (
+    surface_id text primary key, instance_id text not null references instances,
+    conversation_id text not null references conversations, app_scope text not null, call_id text, key text,
+    digest blob not null, kind text not null, title text not null, state blob not null, revision integer not null,
+    status text not null check (status in ('open', 'closed')), created_at text not null,
+    updated_at text not null) strict;
+create unique index surface_of_key on surfaces (instance_id, coalesce(call_id, ''), key) where key is not null;
+create index open_surfaces on surfaces (instance_id) where status = 'open';
+alter table calls add column surfaces integer not null default 0;
+create table artifacts (
+    artifact_id text primary key, instance_id text not null references instances,
+    conversation_id text not null references conversations, app_scope text not null, call_id text, name text not null,
+    media_type text not null, size integer not null, sha256 text not null, received integer not null default 0,
+    status text not null check (status in ('receiving', 'complete')), created_at text not null) strict;
+create index artifacts_of on artifacts (instance_id, sha256);
+create index unfinished_artifacts on artifacts (created_at) where status = 'receiving';
+create table artifact_sums (
+    conversation_id text primary key, artifacts integer not null, bytes integer not null) strict, without rowid;
+create trigger artifact_begun after insert on artifacts begin
+    insert into artifact_sums values (new.conversation_id, 1, new.size), ('', 1, new.size)
+        on conflict (conversation_id) do update set artifacts = artifacts + 1, bytes = bytes + excluded.bytes;
+end;
+create trigger artifact_dropped after delete on artifacts begin
+    update artifact_sums set artifacts = artifacts - 1, bytes = bytes - old.size
+        where conversation_id in (old.conversation_id, '');
+end;
+create table artifact_chunks (artifact_id text not null references artifacts, start integer not null,
+    content blob not null, primary key (artifact_id, start)) strict, without rowid;
+create table hosts (
+    host text not null, nonce text not null, peer integer, surfaces integer not null, on_screen text,
+    gone_wall_s real, primary key (host, nonce)) strict, without rowid;
+create table host_requests (
+    host text not null, nonce text not null, request_id text not null, digest blob not null, answer blob not null,
+    at_wall_s real not null, primary key (host, nonce, request_id)) strict, without rowid;
+create index old_host_requests on host_requests (at_wall_s);
+create table actions (
+    action_id text primary key, instance_id text not null references instances, conversation_id text not null,
+    app_scope text not null, kind text not null, message integer,
+    status text not null check (status in ('waiting', 'acknowledged', 'withdrawn')),
+    sent integer not null default 0, hanging integer not null default 0, due_boot_s real,
+    created_at text not null) strict;
+create index waiting_actions on actions (conversation_id, app_scope) where status = 'waiting';
+create table receipts (
+    attempt_id text not null, request_id text not null, number integer not null, kind text not null,
+    body blob not null, primary key (attempt_id, request_id)) strict, without rowid;
+create table grants (
+    grant_id text primary key, app_scope text not null, conversation_id text not null, capability text not null,
+    span text not null check (span in ('once', 'always')),
+    status text not null check (status in ('asking', 'granted', 'denied', 'used', 'revoked', 'expired')),
+    instance_id text references instances, call_id text, interaction_id text not null, reason text, lasts_s integer,
+    declined_wall_s real, expires_at text, expires_wall_s real, created_at text not null,
+    updated_at text not null) strict;
+create index grants_of_app on grants (app_scope, conversation_id, capability);
+create index grants_of_question on grants (interaction_id) where status = 'asking';
+create table host_events (
+    number integer primary key autoincrement, at text not null, conversation_id text not null, kind text not null,
+    subject text not null, data blob not null) strict;
+create index changes_of_surface on host_events (subject) where kind = 'surface.changed';
+create index openings_of_surface on host_events (subject) where kind = 'surface.opened';
+alter table calls add column remaining_s real;
+alter table calls add column questions integer not null default 0;
+alter table instances add column put_off_until_s real;
+drop trigger message_put;
+alter table inbox rename to inbox_of_two_kinds;
+create table inbox (
+    conversation_id text not null, app_scope text not null, number integer not null,
+    kind text not null check (kind in ('tool.call', 'message', 'interaction', 'action', 'capability')),
+    agent_id text not null, call_id text, body blob not null, repeated integer not null default 0,
+    created_at text not null, primary key (conversation_id, app_scope, number)) strict, without rowid;
+insert into inbox select * from inbox_of_two_kinds;
+drop table inbox_of_two_kinds;
+create trigger message_put after insert on inbox begin
+    insert or replace into inboxes values (new.conversation_id, new.app_scope, new.number);
+end;
+drop trigger delivery_posted;
+drop trigger delivery_settled;
+drop index progress_of_call;
+alter table outbox rename to outbox_of_calls;
+create table outbox (
+    agent_id text not null references agents, number integer not null, conversation_id text not null,
+    kind text not null check (kind in ('lineup.v1.tool.progress', 'lineup.v1.tool.result', 'lineup.v1.text')),
+    call_id text, created_at text not null, created_wall_s real not null, frame blob not null,
+    primary key (agent_id, number)) strict, without rowid;
+insert into outbox select * from outbox_of_calls;
+drop table outbox_of_calls;
+create index progress_of_call on outbox (agent_id, conversation_id, call_id) where kind = 'lineup.v1.tool.progress';
+create trigger delivery_posted after insert on outbox begin
+    update agents set unsettled = unsettled + 1, last_number = new.number where agent_id = new.agent_id;
+end;
+create trigger delivery_settled after delete on outbox
+    begin update agents set unsettled = unsettled - 1 where agent_id = old.agent_id; end;
+"""  # noqa: S608 - our own words
+"""What people are asked and shown, what they did, and what they allowed."""
+
+MIGRATIONS: Final = (_FIRST, _FEWER_PAGES, _PEOPLE)
 """One script a version, oldest first. A script that was released is never changed."""
 
 

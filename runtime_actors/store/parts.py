@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from runtime_actors.store.files import Ballast, Identity, SideFile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoreParts:
-    """What the store works with; opened by `boot`, used by this actor's thread alone."""
+    """What the store works with; opened by `boot`, used by this actor's thread alone. Only `settings` is replaced."""
 
     sql: sqlite3.Connection
     chain: Chain

@@ -13,6 +13,7 @@ from runtime_actors.commands.inbox import read_inbox
 from runtime_actors.contract import tools as wire_tools
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.rules.delivery import WINDOW
+from runtime_actors.rules.rates import Rate, Rates
 from runtime_actors.store.messages import Run
 from tests.actor_fakes import SWEEP_S, Heard, Rig, Worker, a_channel, an_instance, an_open_worker
 from tests.fakes import a_key
@@ -195,6 +196,24 @@ def test_a_request_that_follows_ready_at_once_is_decided_behind_the_attach(rig: 
 
     heard = worker.hear()
     assert Heard("receipt", {"request_id": request_id, "accepted": True}) in heard
+
+
+# --- rate ---
+
+
+def test_an_app_that_asks_too_often_is_refused_and_what_ends_a_call_or_a_message_is_not(
+    rig: Rig, channel: ChannelActor, worker: Worker
+) -> None:
+    channel._requests._rates = Rates(Rate(burst=2, per_s=0))
+
+    said = [worker.say("capabilities.request", {"capability": "print", "reason": "x"}) for _ in range(4)]
+    ended = complete(worker)
+
+    answers = {one.body["request_id"]: one.body["code"] for one in worker.hear()}
+    assert [answers[request_id] for request_id in said] == ["capability_denied"] * 2 + ["rate_exceeded"] * 2
+    assert [report.by.request_id for report in reports(rig)] == [ended]
+    assert condemned(rig) == []
+    assert rig.events().count("report.refused") == 1
 
 
 # --- credit ---

@@ -288,6 +288,19 @@ def test_a_change_of_state_is_told_and_stands_in_the_next_welcome(rig: Rig, open
     assert open_worker.hear()[0].body["context"]["state"] == "foreground"
 
 
+def test_a_worker_that_is_suspended_is_told_and_gets_nothing_that_is_put_afterwards(
+    rig: Rig, open_worker: Worker
+) -> None:
+    open_worker.hear()
+    rig.tell("channel", TellContext(open_worker.instance_id, "suspended"))
+
+    an_instance(rig, "notes.once", "later")
+
+    assert open_worker.hear() == [Heard("context.changed", {"state": "suspended"})]
+    open_worker.say("inbox.acknowledge", {"message_id": "m1"})
+    assert [one.type for one in open_worker.hear()] == ["receipt"]  # what it says still counts
+
+
 # --- time to start ---
 
 

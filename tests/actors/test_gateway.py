@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,9 +11,12 @@ from typing import Any, Final
 import pytest
 
 from runtime_actors.channel.events import CloseReason, PeerClosed, PeerMessage, PeerOpened
-from runtime_actors.commands import apps
+from runtime_actors.commands import agents, apps
 from runtime_actors.commands.apps import current_inventory
+from runtime_actors.commands.follow_ups import Shown
+from runtime_actors.commands.policy_changes import PolicyInForce
 from runtime_actors.contract import codec, envelope
+from runtime_actors.contract import host as h
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.contract.rejection import Rejection
 from runtime_actors.gateway.actor import GatewayActor
@@ -20,6 +24,9 @@ from runtime_actors.gateway.control import Control
 from runtime_actors.gateway.peers import ROLES, Role
 from runtime_actors.outbox import messages as outbox
 from runtime_actors.rules.delivery import AGENT_WINDOW
+from runtime_actors.rules.rates import Rate, Rates
+from runtime_actors.shell import messages as shell
+from runtime_actors.shell.feed import WINDOW
 from runtime_actors.supervisor.messages import Signal
 from tests.actor_fakes import SENT_AT, Ear, Heard, Rig, a_router
 
@@ -32,12 +39,22 @@ AGENTS_ONLY: Final = (
     "tool.invoke",
     "tool.cancel",
     "tool.get",
+    "tool.call",
     "message",
+    "artifact.get",
+    "artifact.read",
     "delivery.ack",
     "inventory.get",
     "audit.get",
 )
-CONTROL_ONLY: Final = ("kill", "switch", "add_agent", "backup", "verify_audit", "shutdown")
+HOSTS_ONLY: Final = (
+    "attach", "ack", "show", "presented", "answer", "dismiss", "draft", "act", "text", "surface",
+)  # fmt: skip
+SCREEN: Final = {"host": "screen", "nonce": "0123456789abcdef"}
+CONTROL_ONLY: Final = (
+    "kill", "switch", "add_agent", "backup", "verify_audit", "shutdown", "reload_policy", "revoke_grant",
+)  # fmt: skip
+UNKNOWN_TOOL: Final = {"call_id": "c9", "tool_id": "notes.write", "inventory_revision": "r6", "input": {}}
 _peers = itertools.count(1)
 
 
@@ -64,6 +81,10 @@ class Machine:
     def export_audit(self, path: str, keep: int, done: Callable[[JsonObject | Rejection], None]) -> None:
         self.asked.append(f"export {path} {keep}")
         done({"path": path})
+
+    def reload_policy(self, done: Callable[[PolicyInForce | Rejection], None]) -> None:
+        self.asked.append("reload")
+        done(PolicyInForce(1, "00", "r-1"))
 
     def shutdown(self) -> None:
         self.asked.append("shutdown")
@@ -152,6 +173,7 @@ def doors(rig: Rig) -> Iterator[Doors]:
         sockets=rig.socket_thread,
         router=rig.boxes["router"],
         outbox=rig.boxes["outbox"],
+        shell=rig.boxes["shell"],
         me=rig.boxes["gateway"],
         control=Control(rig.store, rig.boxes["supervisor"], machine),
         clock=rig.clock,
@@ -176,7 +198,10 @@ def agent(doors: Doors) -> Client:
 
 def test_the_table_of_roles_is_the_protocols() -> None:
     assert {f"lineup.v1.{kind}" for kind in (*AGENTS_ONLY, "agent.relay", "ping")} == set(ROLES["agent"])
-    assert {f"lineup.v1.{kind}" for kind in ("host.attach", "control.query", "ping")} == set(ROLES["host"])
+    assert {f"lineup.v1.host.{kind}" for kind in HOSTS_ONLY} | {
+        "lineup.v1.control.query",
+        "lineup.v1.ping",
+    } == set(ROLES["host"])
     assert {f"lineup.v1.control.{kind}" for kind in (*CONTROL_ONLY, "query")} | {"lineup.v1.ping"} <= set(
         ROLES["control"]
     )
@@ -189,7 +214,7 @@ def test_a_type_of_another_door_is_role_denied_and_one_of_this_door_never_is(doo
     if door == "agent":
         client.attach()
     elif door == "host":
-        client.ask("host.attach", {"host": "screen"})
+        client.ask("host.attach", SCREEN)
 
     codes = {kind: client.code(kind.removeprefix("lineup.v1."), {"no_such_field": 1}) for kind in KNOWN}
 
@@ -203,14 +228,6 @@ def test_a_type_that_no_door_has_is_invalid(doors: Doors, door: Role) -> None:
 
     for kind in ("tool.explode", "session.hello", "inbox.message", "tool.state"):
         assert client.code(kind) == "message_invalid"
-
-
-@pytest.mark.parametrize("door", DOORS)
-def test_the_old_form_of_a_call_is_not_advertised(doors: Doors, door: Role) -> None:
-    assert (
-        Client(doors, door).code("tool.call", {"tool_id": "notes.write"}, conversation_id="talk")
-        == "tool_not_advertised"
-    )
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -229,7 +246,7 @@ def test_a_host_attaches_first(doors: Doors) -> None:
     client = Client(doors, "host")
 
     before = client.code("control.query", {"what": "ps"})
-    attached = client.ask("host.attach", {"host": "screen"})
+    attached = client.ask("host.attach", SCREEN)
 
     assert before == "not_attached"
     assert attached.type == "host.attached"
@@ -437,7 +454,7 @@ def test_the_inventory_can_be_asked_for(agent: Client) -> None:
 def test_a_changed_inventory_is_sent_to_every_attachment_and_to_nobody_else(doors: Doors, agent: Client) -> None:
     second, stranger, host = Client(doors, "agent"), Client(doors, "agent"), Client(doors, "host")
     second.attach()
-    host.ask("host.attach", {"host": "screen"})
+    host.ask("host.attach", SCREEN)
 
     doors.rig.run(apps.switch, apps.SwitchTo("app", "notes", enabled=False))
 
@@ -472,6 +489,22 @@ def test_while_too_much_waits_for_the_store_new_work_is_refused_and_the_rest_is_
     assert agent.invoke("c2").type == "tool.state"
 
 
+def test_an_agent_that_asks_too_often_is_refused_and_nobody_else_is(doors: Doors, agent: Client) -> None:
+    doors.rig.run(agents.add_agent, agents.NewAgent("writer", hashlib.sha256(b"others-token").digest(), None))
+    other, again = Client(doors, "agent"), Client(doors, "agent")
+    other.attach(agent="writer", token="others-token")
+    again.attach()
+    doors.actor._rates = Rates(Rate(burst=2, per_s=0))
+    before = doors.rig.events().count("request.refused")
+
+    assert [agent.invoke(f"c{number}").type for number in range(2)] == ["tool.state", "tool.state"]
+    assert agent.invoke("c2").body["code"] == "rate_exceeded"
+    assert again.code("message", {"message_id": "t1", "text": "x"}, conversation_id="talk") == "rate_exceeded"
+    assert agent.ask("tool.get", {"call_id": "c1"}, conversation_id="talk").type == "tool.state"
+    assert other.code("tool.invoke", UNKNOWN_TOOL, conversation_id="other") == "inventory_revision_mismatch"
+    assert doors.rig.events().count("request.refused") == before + 1
+
+
 def test_answers_to_a_peer_that_left_go_to_nobody(doors: Doors, agent: Client) -> None:
     doors.rig.hold("store")
     agent.say("tool.get", {"call_id": "c9"}, conversation_id="talk")
@@ -487,10 +520,84 @@ def test_answers_to_a_peer_that_left_go_to_nobody(doors: Doors, agent: Client) -
 # --- hosts and operators ---
 
 
+def the_shell(doors: Doors) -> list[object]:
+    """What it was told and has not taken."""
+    return [one for one in doors.rig.boxes["shell"].seen if not isinstance(one, Shown)]
+
+
+def test_a_host_is_attached_once_its_record_is_made_and_the_shell_is_told(doors: Doors) -> None:
+    host = Client(doors, "host")
+
+    attached = host.ask("host.attach", SCREEN | {"conversations": ["talk"], "surfaces": True})
+
+    stream = doors.rig.rows("select value from meta where name = 'stream'")[0][0]
+    assert attached.body == {
+        "request_id": attached.body["request_id"],
+        "stream": stream,
+        "last_number": 0,
+        "complete": True,
+        "window": WINDOW,
+    }
+    nonce = SCREEN["nonce"]
+    assert the_shell(doors) == [shell.Attach(host.number, "screen", nonce, frozenset({"talk"}), 0)]
+    assert doors.rig.rows("select host, nonce, peer, surfaces from hosts") == [("screen", nonce, host.number, 1)]
+
+
+def test_a_host_that_left_before_its_record_was_made_leaves_none(doors: Doors) -> None:
+    host = Client(doors, "host")
+    doors.rig.hold("store")
+    host.say("host.attach", SCREEN)
+    host.leave()
+
+    doors.rig.let_go("store")
+
+    assert the_shell(doors) == [shell.Detach(host.number)]
+
+
+def test_what_a_host_says_goes_to_the_shell_and_an_answer_comes_back(doors: Doors) -> None:
+    host = Client(doors, "host")
+    host.ask("host.attach", SCREEN)
+    doors.rig.boxes["shell"].forget()
+
+    host.say("host.ack", {"number": 3})
+    host.say("host.show", {"on_screen": "talk"})
+    request_id = host.say("host.text", {"text": "hello"}, conversation_id="talk")
+    host.leave()
+
+    acked, showing, write, gone = the_shell(doors)
+    assert (acked, showing) == (shell.Acked(host.number, 3), shell.Showing(host.number, "talk"))
+    assert isinstance(write, shell.Write)
+    assert (write.by.host, write.by.nonce, write.by.request_id) == ("screen", SCREEN["nonce"], request_id)
+    assert (write.conversation_id, write.body) == ("talk", h.HostText(text="hello"))
+    assert gone == shell.Detach(host.number)
+
+
+def test_the_same_text_for_another_conversation_is_another_request(doors: Doors) -> None:
+    host = Client(doors, "host")
+    host.ask("host.attach", SCREEN)
+
+    for conversation_id in ("a", "b", "a"):
+        host.say("host.text", {"text": "hello"}, conversation_id=conversation_id, id="q1")
+
+    first, second, third = [one.by.digest for one in doors.rig.boxes["shell"].of(shell.Write)]
+    assert first == third
+    assert first != second
+
+
+def test_what_would_grow_the_store_is_refused_while_too_much_waits(doors: Doors) -> None:
+    host = Client(doors, "host")
+    host.ask("host.attach", SCREEN)
+    doors.backlog[0] = MOST_BACKLOG + 1
+
+    assert host.code("host.text", {"text": "hello"}, conversation_id="talk") == "busy"
+    assert host.say("host.answer", {"interaction_id": "int-1", "approved": True})
+    assert len(doors.rig.boxes["shell"].of(shell.Write)) == 1
+
+
 @pytest.mark.parametrize("what", ["status", "inventory", "calls", "call", "inbox", "outbox", "audit", "logs"])
 def test_a_host_may_not_read_everything(doors: Doors, what: str) -> None:
     host = Client(doors, "host")
-    host.ask("host.attach", {"host": "screen"})
+    host.ask("host.attach", SCREEN)
 
     assert host.code("control.query", {"what": what}) == "role_denied"
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from runtime_actors.commands import calls, instances
+from runtime_actors.commands import calls, instances, suspension
 from runtime_actors.commands.follow_ups import InstanceDone, InstanceWanted
 from runtime_actors.contract.tools import CallStatus
 from runtime_actors.orchestrator.actor import OrchestratorActor
-from runtime_actors.orchestrator.messages import SweepDue
+from runtime_actors.orchestrator.messages import PressureDue, SweepDue
 from runtime_actors.supervisor.messages import ProcessOver, Start, Stop
 from tests.actor_fakes import SWEEP_S, Rig, an_instance
 from tests.fakes import SNAPSHOT
 
 MOST = 3
+QUIET_S = 60.0
 
 
 @pytest.fixture
@@ -24,7 +25,9 @@ def orchestrator(rig: Rig) -> OrchestratorActor:
         supervisor=rig.boxes["supervisor"],
         me=rig.boxes["orchestrator"],
         timers=rig.timers,
+        clock=rig.clock,
         live_processes=MOST,
+        suspend_after_s=QUIET_S,
         sweep_s=SWEEP_S,
     )
     rig.plug("orchestrator", actor)
@@ -215,3 +218,147 @@ def test_the_sweep_comes_again_and_again(rig: Rig) -> None:
     for _ in range(3):
         assert [timer.after_s for timer in rig.timers.of(SweepDue)] == [SWEEP_S]
         rig.due(SweepDue)
+
+
+# --- who can do without ---
+
+
+def an_idle_one(rig: Rig, number: int = 1) -> str:
+    """An instance that is ready and has nothing to do; its attempt."""
+    instance_id = an_instance(rig, call_id=f"c{number}", conversation_id=f"t{number}")
+    attempt_id = an_attached_attempt(rig, instance_id)
+    finish(rig, instance_id, f"c{number}")
+    return attempt_id
+
+
+def stopped(rig: Rig) -> list[tuple[str, str]]:
+    return [(one.attempt_id, one.reason) for one in rig.boxes["supervisor"].of(Stop)]
+
+
+def ended(rig: Rig, attempt_id: str, instance_id: str) -> None:
+    rig.run(instances.end_attempt, instances.AttemptEnd(attempt_id, "stopped", counted=False))
+    rig.tell("orchestrator", ProcessOver(instance_id))
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_an_instance_that_was_quiet_for_so_long_is_suspended(rig: Rig) -> None:
+    attempt_id = an_idle_one(rig)
+    rig.due(SweepDue)
+    rig.clock.move(QUIET_S - 1)
+    rig.due(SweepDue)
+    assert stopped(rig) == []
+
+    rig.clock.move(1)
+    rig.due(SweepDue)
+
+    assert stopped(rig) == [(attempt_id, "suspended")]
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_a_call_between_two_sweeps_makes_the_quiet_begin_again(rig: Rig) -> None:
+    attempt_id = an_idle_one(rig)
+    rig.due(SweepDue)
+    rig.clock.move(QUIET_S - 1)
+    finish(rig, an_instance(rig, call_id="again", conversation_id="t1"), "again")
+    rig.tell("channel")  # its message went with the call
+    rig.due(SweepDue)
+    rig.clock.move(QUIET_S - 1)
+    rig.due(SweepDue)
+    assert stopped(rig) == []
+
+    rig.clock.move(1)
+    rig.due(SweepDue)
+
+    assert stopped(rig) == [(attempt_id, "suspended")]
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_the_longest_quiet_one_makes_room_for_one_that_waits(rig: Rig) -> None:
+    first = an_idle_one(rig, 1)
+    rig.due(SweepDue)
+    rig.clock.move(1)
+    for number in range(2, MOST + 1):
+        an_idle_one(rig, number)
+    last = an_instance(rig, call_id="last", conversation_id="last")
+    assert last not in started(rig)
+
+    rig.due(PressureDue)
+
+    assert stopped(rig) == [(first, "suspended")]
+    ended(rig, first, "ins-1")
+    assert started(rig)[-1] == last
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_no_more_are_suspended_than_wait_however_often_it_is_looked(rig: Rig) -> None:
+    for number in range(1, MOST + 1):
+        an_idle_one(rig, number)
+    an_instance(rig, call_id="last", conversation_id="last")
+
+    for _ in range(4):
+        rig.due(PressureDue)
+
+    assert len(stopped(rig)) == 1
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_those_at_work_are_left_alone_however_many_wait(rig: Rig) -> None:
+    for number in range(MOST):
+        an_attached_attempt(rig, an_instance(rig, call_id=f"c{number}", conversation_id=f"t{number}"))
+    for number in range(5):
+        an_instance(rig, call_id=f"w{number}", conversation_id=f"w{number}")
+
+    rig.due(PressureDue)
+
+    assert stopped(rig) == []
+    assert [
+        timer.after_s for timer in rig.timers.of(PressureDue)
+    ] != []  # it is looked again, for they may be done soon
+
+
+def test_nobody_looks_for_room_while_there_is_some(rig: Rig, orchestrator: OrchestratorActor) -> None:
+    an_idle_one(rig)
+
+    assert rig.timers.of(PressureDue) == []
+    assert orchestrator.queued == 0
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_a_lost_order_to_end_a_suspended_process_is_given_again_by_the_sweep(rig: Rig) -> None:
+    attempt_id = an_idle_one(rig)
+    rig.due(SweepDue)
+    rig.clock.move(QUIET_S)
+    rig.lost = lambda told: isinstance(told, InstanceDone)
+    rig.due(SweepDue)
+    assert stopped(rig) == []
+
+    rig.due(SweepDue)
+
+    assert stopped(rig) == [(attempt_id, "suspended")]
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_a_call_during_the_grace_gets_a_process_once_the_old_one_has_ended(rig: Rig) -> None:
+    attempt_id = an_idle_one(rig)
+    [quiet] = rig.run(suspension.read_quiet, None).quiet
+    rig.run(suspension.suspend, quiet)
+    rig.settle()
+    an_instance(rig, call_id="again", conversation_id="t1")
+    assert started(rig) == ["ins-1"]
+
+    ended(rig, attempt_id, "ins-1")
+
+    assert started(rig) == ["ins-1", "ins-1"]
+
+
+@pytest.mark.usefixtures("orchestrator")
+def test_a_look_that_the_store_could_not_make_is_made_again(rig: Rig) -> None:
+    for number in range(1, MOST + 1):
+        an_idle_one(rig, number)
+    an_instance(rig, call_id="last", conversation_id="last")
+    rig.tell("orchestrator", suspension.NOTHING_SEEN)
+    assert stopped(rig) == []
+
+    rig.due(PressureDue)
+
+    assert len(stopped(rig)) == 1

@@ -14,15 +14,27 @@ import runtime_actors
 from runtime_actors.actor import RuntimeActor
 from runtime_actors.channel.actor import ChannelActor
 from runtime_actors.gateway.actor import GatewayActor
+from runtime_actors.interaction.actor import InteractionActor
 from runtime_actors.orchestrator.actor import OrchestratorActor
 from runtime_actors.outbox.actor import OutboxActor
 from runtime_actors.router.actor import RouterActor
+from runtime_actors.shell.actor import ShellActor
 from runtime_actors.store.actor import StoreActor
 from runtime_actors.supervisor.actor import SupervisorActor
 
 ROOT = Path(runtime_actors.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
-ACTORS = (StoreActor, ChannelActor, SupervisorActor, OutboxActor, OrchestratorActor, RouterActor, GatewayActor)
+ACTORS = (
+    StoreActor,
+    ChannelActor,
+    SupervisorActor,
+    OutboxActor,
+    ShellActor,
+    InteractionActor,
+    OrchestratorActor,
+    RouterActor,
+    GatewayActor,
+)
 MESSAGES = [*ROOT.glob("*/messages.py"), ROOT / "commands" / "follow_ups.py", ROOT / "channel" / "events.py"]
 
 

@@ -34,6 +34,8 @@ TINY = Effort(
     open_calls=40,
     finished=(40, 400),
     paced_s=0.4,
+    crowd=3,
+    wakes=1,
 )
 KEYS = {
     "name",
@@ -106,6 +108,11 @@ def test_every_family_is_measured_and_nothing_is_left_behind(place: Path, capsys
         "start.private",
         "start.daemon",
         "start.daemon_busy",
+        "crowd.calls",
+        "crowd.processes",
+        "crowd.daemon_rss",
+        "crowd.quiet_bytes",
+        "crowd.wake",
         "history.call_400",
         "history.bytes",
         "boot.empty",

@@ -15,7 +15,7 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime_actors.channel.zmtp import (
+from runtime_actors.contract.zmtp import (
     IGNORED,
     MAX_COMMAND_BYTES,
     MAX_SKIPPED_BYTES,

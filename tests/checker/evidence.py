@@ -14,6 +14,7 @@ from runtime_actors.checker import Evidence
 from runtime_actors.checker.chain import GENESIS, next_head
 
 RECORDED: Final = Path(__file__).with_name("recorded.json.xz")
+PEOPLE: Final = Path(__file__).with_name("people.json.xz")
 
 Rows = list[dict[str, Any]]
 
@@ -75,19 +76,28 @@ def of(rows: Rows, **wanted: object) -> dict[str, Any]:
     return next(row for row in rows if wanted.items() <= row.items())
 
 
-@functools.cache
 def recorded() -> Evidence:
-    """The run that `python -m tests.checker.record` made."""
-    kept = json.loads(lzma.decompress(RECORDED.read_bytes()))
+    """The run of agents that `python -m tests.checker.record` made."""
+    return _kept(RECORDED)
+
+
+def people() -> Evidence:
+    """The run with a person that it made."""
+    return _kept(PEOPLE)
+
+
+@functools.cache
+def _kept(path: Path) -> Evidence:
+    kept = json.loads(lzma.decompress(path.read_bytes()))
     return Evidence(kept["history"], kept["audit"], kept["listings"], frozenset(kept["once"]), kept["echo"])
 
 
-def spoilt() -> Spoilt:
-    """A copy of the recorded run."""
-    seen = recorded()
+def spoilt(seen: Evidence | None = None) -> Spoilt:
+    """A copy of a recorded run."""
+    seen = seen or recorded()
     return Spoilt(*copy.deepcopy((list(seen.history), list(seen.audit), dict(seen.listings))))  # type: ignore[arg-type]
 
 
-def evidence(changed: Spoilt) -> Evidence:
+def evidence(changed: Spoilt, of: Evidence | None = None) -> Evidence:
     """What the checker is shown."""
-    return replace(recorded(), history=changed.history, audit=changed.audit, listings=changed.listings)
+    return replace(of or recorded(), history=changed.history, audit=changed.audit, listings=changed.listings)

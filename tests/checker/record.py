@@ -1,7 +1,9 @@
-"""`python -m tests.checker.record`: makes recorded.json.xz, a real run with all that the checker looks at.
+"""`python -m tests.checker.record`: makes recorded.json.xz and people.json.xz, real runs with all that is checked.
 
-Two agents, a client of one of them that asks and is gone, five conversations; kills of workers and daemons, also at
-commits; results that come twice, requests whose answer was lost, refusals, wishes to cancel, texts, reads.
+The first: two agents, a client of one of them that asks and is gone, five conversations; kills of workers and daemons,
+also at commits; results that come twice, requests whose answer was lost, refusals, wishes to cancel, texts, reads. The
+second: an app and an agent that ask a person, a host that answers, surfaces, permissions, and kills meanwhile; some of
+it is left open.
 """
 
 from __future__ import annotations
@@ -14,23 +16,34 @@ import os
 import secrets
 import signal
 import sys
+from pathlib import Path
 from typing import Final
 
 from runtime_actors import checker
-from tests.checker.evidence import RECORDED
+from tests.checker.evidence import PEOPLE, RECORDED
 from tests.e2e.agent import Agent
 from tests.e2e.daemon import short_folder, wait_until
-from tests.faults.world import World
+from tests.faults.peers import FORCED
+from tests.faults.world import APPS, OPTIONS, POLICY, World
 
 FAULTS: Final = (
     ("--failpoint=admit:after:kill-daemon@9",),
     ("--failpoint=finish:after:kill-daemon@4",),
     ("--failpoint=acknowledge:outcome:drop@3",),
 )
+PEOPLES_FAULTS: Final = (
+    ("--failpoint=answer:after:kill-daemon@2", "--failpoint=request_interaction:before:kill-worker@3"),
+    ("--failpoint=bridge:after:kill-worker", "--failpoint=answer:outcome:drop@2"),
+)
 ROUNDS: Final = 5
 
 
 def main() -> int:
+    makers = {"agents": _agents, "people": _people}
+    return max([makers[name]() for name in sys.argv[1:] or makers])
+
+
+def _agents() -> int:
     with short_folder() as folder:
         world = World(folder / "s")
         world.next_options = list(FAULTS)
@@ -40,6 +53,26 @@ def main() -> int:
             seen = world.evidence()
         finally:
             world.close()
+    return _keep(seen, RECORDED)
+
+
+def _people() -> int:
+    with short_folder() as folder:
+        world = World(folder / "s", apps=APPS, options=OPTIONS)
+        world.next_options = list(PEOPLES_FAULTS)
+        world.daemon.state.mkdir(mode=0o700)
+        (world.daemon.state / "policy.toml").write_text(POLICY)
+        try:
+            world.begin()
+            _meet(world)
+            world.finish()
+            seen = world.evidence()
+        finally:
+            world.close()
+    return _keep(seen, PEOPLE)
+
+
+def _keep(seen: checker.Evidence, path: Path) -> int:
     found = checker.violations(seen)
     sys.stdout.write("".join(f"{one}\n" for one in found) + json.dumps(checker.figures(seen), indent=1) + "\n")
     kept = {
@@ -49,8 +82,34 @@ def main() -> int:
         "once": sorted(seen.once),
         "echo": seen.echo,
     }
-    RECORDED.write_bytes(lzma.compress(json.dumps(kept).encode(), preset=9 | lzma.PRESET_EXTREME))
+    path.write_bytes(lzma.compress(json.dumps(kept).encode(), preset=9 | lzma.PRESET_EXTREME))
     return 1 if found else 0
+
+
+def _meet(world: World) -> None:
+    agent = world.agent()
+    agent.attached()
+    lingering = agent.invoke("social.ask", "linger", conversation="p1")
+    for text in ("answer", "dismiss", "choose", "draft", "cancel", "expire", "notice", "wait"):
+        agent.invoke("social.ask", text, conversation="p1")
+    for conversation, tool, text in (
+        ("p1", "draw", "shut"),
+        ("p1", "wish", "wish"),
+        ("p1", "guarded", "guarded"),
+        ("p2", "draw", "stay"),
+        ("p2", "show", "answer"),
+        (f"{FORCED}1", "ask", "linger"),
+    ):
+        agent.invoke(f"social.{tool}", text, conversation=conversation)
+    agent.invoke_with("chat.confirm", {"title": "Sure?", "prompt": "p1"}, conversation="p1")
+    agent.say("hello", conversation="p1", to="chat")
+    agent.until_running(lingering)
+    agent.cancel(lingering)
+    world.drain()
+    world.daemon.kill()
+    agent.invoke("social.guarded", "again", conversation="p2")
+    world.drain()
+    wait_until("something sleeps", lambda: any(row["state"] == "suspended" for row in world.daemon.listed("ps")))
 
 
 def _play(world: World) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runtime_actors import boot
 from runtime_actors.cli import main
 from runtime_actors.cli.runs import arguments_of, config_of, run
-from runtime_actors.config import Failpoint, RuntimeConfig
+from runtime_actors.config import Bounds, Failpoint, RuntimeConfig
 from runtime_actors.contract.manifest import Limits
 from runtime_actors.rules.restart import RestartPolicy
 
@@ -40,7 +40,7 @@ def test_every_option_of_run_reaches_the_daemon(tmp_path: Path, monkeypatch: pyt
         " --landlock-abi 1 --max-memory 64 --max-cpu 5 --max-files 40 --max-threads 2"
         " --log-format json --restart-intensity 9 --restart-period 20 --restart-backoff 0.5"
         " --failpoint admit:before:kill-daemon --failpoint complete:outcome:drop@3"
-        " --ping 2 --sweep 1 --cancel-grace 3 --stop-grace 4"
+        " --ping 2 --sweep 1 --cancel-grace 3 --stop-grace 4 --suspend-after 5 --live-processes 6"
     )
 
     code = main(typed.split())
@@ -61,6 +61,8 @@ def test_every_option_of_run_reaches_the_daemon(tmp_path: Path, monkeypatch: pyt
             sweep_s=1,
             cancel_grace_s=3,
             stop_grace_s=4,
+            suspend_after_s=5,
+            bounds=Bounds(live_processes=6),
             failpoints=(Failpoint("admit", "before", "kill-daemon"), Failpoint("complete", "outcome", "drop", 3)),
         )
     ]
@@ -91,6 +93,8 @@ seconds = st.floats(0, 86_400)
         stop_grace_s=seconds,
         cancel_grace_s=seconds,
         sweep_s=seconds,
+        suspend_after_s=seconds,
+        bounds=st.builds(Bounds, live_processes=st.integers(1, 4096)),
         failpoints=st.lists(
             st.builds(
                 Failpoint,

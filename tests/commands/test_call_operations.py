@@ -35,15 +35,14 @@ if TYPE_CHECKING:
 
 # One line an operation, one column a status. What is answered: ok, or a refusal (con call_id_conflict, nrd
 # call_not_ready, fin call_already_final, inv tool_output_invalid), or bug where the runtime's own event cannot happen.
-# Behind ">" stands the status that the call has afterwards, if another one. `received`, `routing` and `submitted` are
-# passed within one transaction and not seen between commands today, `rejected` waits for permissions that ask: they are
-# planted.
+# Behind ">" stands the status that the call has afterwards, if another one. `routing` and `submitted` are passed within
+# one transaction and not seen between commands, `received` and `rejected` belong to permissions: they are planted.
 CELLS: Final = """
                     received routing waiting_for_app running submitted completed failed cancelled expired rejected
 invoke_again        ok       ok      ok              ok      ok        ok        ok     ok        ok      ok
 invoke_other_body   con      con     con             con     con       con       con    con       con     con
 get                 ok       ok      ok              ok      ok        ok        ok     ok        ok      ok
-cancel              ok       ok      ok              ok      nrd       fin       fin    fin       fin     fin
+cancel              ok>can   ok      ok              ok      nrd       fin       fin    fin       fin     fin
 progress            nrd      nrd     ok>run          ok      nrd       fin       fin    fin       fin     fin
 complete            nrd      nrd     ok>com          ok>com  nrd       ok        fin    fin       fin     fin
 complete_otherwise  nrd      nrd     ok>com          ok>com  nrd       fin       fin    fin       fin     fin

@@ -110,7 +110,7 @@ class Story(RuleBasedStateMachine):
         for told in self.records.told(Post):
             if told.delivery.kind == "lineup.v1.tool.result":
                 one = told.delivery
-                self.results[CallKey(one.agent_id, one.conversation_id, one.call_id)].append(one.number)
+                self.results[CallKey(one.agent_id, one.conversation_id, one.call_id or "")].append(one.number)
         for deliver in self.records.told(Deliver):
             assert (*self.place(deliver.instance_id), deliver.message.number) not in self.acknowledged
         return outcome

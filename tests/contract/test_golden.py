@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,7 @@ from runtime_actors.contract.protocol import KINDS
 from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.rules.registration import RegisteredApp, register
 from tests.golden_files import ACCEPTED, Case, ManifestCase, every_case, manifests, stories, story
-from tests.golden_runtime import GoldenRuntime
+from tests.golden_runtime import GoldenRuntime, catalogue
 
 CASES: Final = list(every_case())
 ENVELOPES: Final = [case for case in CASES if case.envelope is not None]
@@ -27,11 +27,18 @@ def _id(case: Case | ManifestCase) -> str:
 
 
 @pytest.fixture
-def runtime() -> Iterator[GoldenRuntime]:
+def make_runtime() -> Iterator[Callable[[str], GoldenRuntime]]:
+    """Makes the runtime of a story."""
+    made: list[GoldenRuntime] = []
     with tempfile.TemporaryDirectory(prefix="lu-") as folder:
-        made = GoldenRuntime(Path(folder) / "state")
-        yield made
-        made.close()
+
+        def make(name: str) -> GoldenRuntime:
+            made.append(GoldenRuntime(Path(folder) / "state", catalogue(name)))
+            return made[-1]
+
+        yield make
+        for one in made:
+            one.close()
 
 
 @pytest.mark.parametrize("case", ENVELOPES, ids=_id)
@@ -91,14 +98,17 @@ def test_a_refusal_in_the_files_is_a_code_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("name", stories())
-def test_a_story_goes_at_the_runtime_as_it_is_written(name: str, runtime: GoldenRuntime) -> None:
+def test_a_story_goes_at_the_runtime_as_it_is_written(name: str, make_runtime: Callable[[str], GoldenRuntime]) -> None:
+    runtime = make_runtime(name)
+
     outcomes = [(case.name, runtime.play(case)) for case in story(name)]
 
     assert outcomes == [(case.name, case.expect) for case in story(name)]
     assert runtime.rig.aside == []
 
 
-def test_every_refusal_in_the_stories_is_in_the_audit_log(runtime: GoldenRuntime) -> None:
+def test_every_refusal_in_the_stories_is_in_the_audit_log(make_runtime: Callable[[str], GoldenRuntime]) -> None:
+    runtime = make_runtime("calls")
     for case in story("calls"):
         runtime.play(case)
     refused = sum(not case.is_accepted for case in story("calls"))

@@ -48,6 +48,8 @@ class Agent:
         self.finals: dict[tuple[str, str], dict[str, Any]] = {}
         """By (conversation, call id): the state that was delivered as final."""
         self.progress: dict[str, list[dict[str, Any]]] = {}
+        self.texts: list[tuple[str, str]] = []
+        """What the person wrote: (conversation, text)."""
         self.answers: dict[str, tuple[str, dict[str, Any]]] = {}
         """By request id: type and body of the answer."""
         self.calls: dict[tuple[str, str], str] = {}
@@ -264,7 +266,7 @@ class Agent:
         said = msgpack.unpackb(frame)
         kind, body = said["type"].removeprefix("lineup.v1."), said["body"]
         request_id = body.get("request_id")
-        if kind in {"tool.progress", "tool.result"}:
+        if kind in {"tool.progress", "tool.result", "text"}:
             self._delivered(kind, body, said["conversation_id"], frame)
         elif request_id == self._attach_id:
             self._on_attached(kind, body)
@@ -318,6 +320,8 @@ class Agent:
         self.handled.add((self.stream, number))
         if is_new and kind == "tool.result":
             self.finals[conversation, body["call"]["call_id"]] = body["call"]
+        elif is_new and kind == "text":
+            self.texts.append((conversation, body["text"]))
         elif is_new:
             self.progress.setdefault(body["call_id"], []).append(body["progress"])
         if self.acknowledges:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import runtime_actors.daemon  # noqa: F401 - loads every command
 from runtime_actors import checker
-from runtime_actors.commands.command import COMMANDS
-from tests.e2e.agent import Agent, History
-from tests.e2e.daemon import TooLong, wait_until
-from tests.faults.world import SPOILED, World, copy
+from tests.e2e.agent import History
+from tests.e2e.daemon import TooLong
+from tests.faults.matrix import AT_BOOT, EARLY, ONCE, Cell, all_commands, columns, why_not
+from tests.faults.rounds import Round
+from tests.faults.world import APPS, OPTIONS, World, copy
 
-AT_BOOT: Final = frozenset({"retire_missing_apps", "recover", "recover_call"})
-"""Commands that run before anybody is served."""
-ONCE: Final = frozenset({"set_aside"})
-"""Commands that happen once in a run: their faults strike at the first passing."""
-INSIDE: Final = frozenset({"give_up_call"})
-"""Run inside other commands only, so no failpoint of their name is ever passed."""
-_PROGRESS_S: Final = 60.0
-"""Six daemons may have to die on the way there."""
+STARTS: Final = AT_BOOT | {"expire_due"}
+"""A start waits for their outcome."""
+NATIVE: Final = frozenset({"kill-daemon", "kill-zygote", "kill-worker", "cut-worker", "drop"})
+"""What failpoints do by themselves; for all else the daemon stands still there until the nemesis has done it."""
+ROUNDS: Final = 4
+"""At most: faults that did not strike get another chance."""
+_LATER: Final = 4
+"""The passing at which some worker lives, whatever the command."""
 EXPECTED_ERRORS: Final = (
     "actor=supervisor kind=Listening",  # the spoiled instance is to be forked
     "a worker could not be forked",  # the zygote is gone, and its end not yet known
@@ -39,8 +39,19 @@ class Fault:
     action: str
     hit: int = 1
 
+    @property
+    def planted(self) -> str:
+        """What the failpoint does."""
+        return self.action if self.action in NATIVE else "stop-daemon"
+
+    @property
+    def cell(self) -> Cell | None:
+        """In the matrix; a dropped outcome has no place there."""
+        kind, _, process = self.action.partition("-")
+        return Cell(process, kind, self.command) if process else None  # type: ignore[arg-type] # our own words
+
     def option(self) -> str:
-        return f"--failpoint={self.command}:{self.point}:{self.action}@{self.hit}"
+        return f"--failpoint={self.command}:{self.point}:{self.planted}@{self.hit}"
 
     def __str__(self) -> str:
         return f"{self.command}:{self.point}:{self.action}@{self.hit}"
@@ -52,6 +63,13 @@ class Case:
 
     name: str
     lives: tuple[tuple[Fault, ...], ...]
+    kills: int = 0
+    """Daemons that are killed between two rounds, to come to the next life."""
+
+    @property
+    def peers(self) -> frozenset[str]:
+        """Who has to be a process of its own, to be struck."""
+        return frozenset(one.cell.process for one in self.faults if one.cell) & {"agent", "host"}
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -75,15 +93,26 @@ def cases(command: str, choose: random.Random | None = None) -> Iterator[Case]:
 def crowds(choose: random.Random) -> Iterator[Case]:
     """All faults of all commands, several commands in a run: what one fault left half done, the next one meets."""
     singles = {command: list(cases(command, choose)) for command in all_commands()}
-    for kind, together in (("daemon", 3), ("zygote-worker", 4), ("worker-zygote", 4), ("drop", 4)):
+    order = sorted(singles, key=lambda _: choose.random())
+    yield from _together(singles, order, {"daemon": 3, "zygote-worker": 4, "worker-zygote": 4, "drop": 4})
+
+
+def short_form() -> Iterator[Case]:
+    """Every fault once, at the first passing, in as few runs as they fit in."""
+    singles = {command: list(cases(command)) for command in all_commands()}
+    yield from _together(singles, list(singles), {"daemon": 6, "zygote-worker": 15, "worker-zygote": 15, "drop": 12})
+    yield from sieges(all_commands())
+
+
+def _together(singles: Mapping[str, list[Case]], order: Sequence[str], sizes: Mapping[str, int]) -> Iterator[Case]:
+    for kind, together in sizes.items():
         alone = set(ONCE)  # others would take its occasion
         if kind == "drop":
-            alone |= AT_BOOT | {"expire_due"}  # these stop a start
-        commands = sorted(singles, key=lambda _: choose.random())
-        for command in commands:
+            alone |= STARTS
+        for command in order:
             if command in alone:
                 yield _case(singles[command], kind)
-        rest = [_case(singles[command], kind) for command in commands if command not in alone]
+        rest = [_case(singles[command], kind) for command in order if command not in alone]
         for at in range(0, len(rest), together):
             yield _crowd(kind, rest[at : at + together])
 
@@ -99,8 +128,19 @@ def _crowd(kind: str, crowd: list[Case]) -> Case:
     return Case(name, (tuple(itertools.chain.from_iterable(case.faults for case in crowd)),))
 
 
-def all_commands() -> list[str]:
-    return sorted(COMMANDS.keys() - INSIDE)
+def sieges(commands: Sequence[str], choose: random.Random | None = None) -> Iterator[Case]:
+    """A column of the matrix each: everything that happens to one process in one way, at the commit of each command.
+
+    The second daemon is for what a daemon does before it serves; those who are struck then have lived on.
+    """
+    for number, (process, kind) in enumerate(columns()):
+        wanted = [command for command in commands if why_not(Cell(process, kind, command)) is None]
+        lives: tuple[list[Fault], list[Fault]] = ([], [])
+        for command in wanted:
+            point = ("before", "after")[number % 2] if choose is None else choose.choice(("before", "after"))
+            hit = _LATER if process == "worker" and command in EARLY else 1
+            lives[command in AT_BOOT].append(Fault(command, point, f"{kind}-{process}", hit))
+        yield Case(f"{process}-{kind}", tuple(map(tuple, lives)), kills=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,119 +152,66 @@ class Outcome:
     """Faults that never struck."""
     figures: dict[str, int]
     deaths: int
+    hit: frozenset[Cell] = frozenset()
+    """Cells of the matrix whose fault struck."""
 
 
 def run(case: Case, template: Path, history: History, state: Path, seed: int = 0) -> Outcome:
     """Play the rounds on a copy of the template, with the faults planted, until all has drained."""
     copy(template, state)
     choose = random.Random(seed)  # noqa: S311 - load and timing
-    world = World(state)
+    world = World(state, apps=APPS, options=OPTIONS)
     world.next_options = [tuple(fault.option() for fault in life) for life in case.lives]
     dropped = frozenset(fault.command for fault in case.faults if fault.action == "drop")
-    world.drops = dropped & (AT_BOOT | {"expire_due"})
+    world.drops = dropped & STARTS
+    world.strikes = {(one.command, one.point): one.action for one in case.faults if one.action not in NATIVE}
     try:
-        world.start()
-        agent = world.agent()
-        agent.adopt(history)
-        for number in range(1, 4):
-            Round(world, agent, number, choose).play()
-            if number >= len(case.lives) and not missed(world, case):
-                break
+        world.begin(case.peers)
+        _play(world, case, history, choose)
+        world.finish()
         faults = world.violations() + outcome_faults(world)
         figures = checker.figures(world.evidence())
-        return Outcome(tuple(faults), missed(world, case), figures, world.deaths)
+        left = missed(world, case)
+        hit = frozenset(one.cell for one in case.faults if one.cell is not None and one not in left)
+        return Outcome(tuple(faults), left, figures, world.deaths, hit)
     except TooLong as late:
         raise TooLong(f"{late}\n{world.describe()}") from late
     finally:
         world.close()
 
 
+def _play(world: World, case: Case, history: History, choose: random.Random) -> None:
+    agent = world.agent()
+    agent.adopt(history)
+    for number in range(1, ROUNDS + 1):
+        played = Round(world, agent, number, choose)
+        played.play()
+        if "suspend" in {fault.command for fault in case.faults}:
+            played.rest()
+        if number >= len(case.lives) - case.kills and not missed(world, case):
+            return
+        if number <= case.kills:
+            held = agent.invoke("probe.hold", "held", conversation=f"held{number}")
+            agent.until_running(held)
+            world.next_options = [tuple(fault.option() for fault in missed(world, case))]
+            world.daemon.kill()
+            agent.cancel(held)
+
+
 def missed(world: World, case: Case) -> tuple[Fault, ...]:
-    return tuple(one for one in case.faults if not world.daemon.passed(one.command, one.point, one.action))
+    return tuple(one for one in case.faults if not _has_struck(world, one))
+
+
+def _has_struck(world: World, fault: Fault) -> bool:
+    if fault.action in NATIVE:
+        return world.daemon.passed(fault.command, fault.point, fault.action) > 0
+    return (fault.command, fault.point) in world.nemesis.struck
 
 
 def outcome_faults(world: World) -> list[str]:
     """What the daemon itself called an error, except the record that was spoiled on purpose."""
     lines = [line for line in world.daemon.said().splitlines() if " error " in line]
     return [line for line in lines if not any(mark in line for mark in EXPECTED_ERRORS)]
-
-
-class Round:
-    """Everything that makes commands happen, once, with fresh names; ends drained."""
-
-    def __init__(self, world: World, agent: Agent, number: int, choose: random.Random) -> None:
-        self.world, self.agent, self.number, self.choose = world, agent, number, choose
-        self.here = f"c{number}"
-
-    def play(self) -> None:
-        agent, here = self.agent, self.here
-        agent.attached()
-        self._operate()
-        held = self._taken("probe.hold", {"text": "held"}, here)
-        killed = self._taken("probe.slow", {"text": "killed", "steps": 8, "step_ms": 40}, f"{here}-launch")
-        agent.invoke("probe.once", "once", conversation=here, steps=2, step_ms=20)
-        for tool in ("brief", "fail", "bad", "exact"):
-            agent.invoke(f"probe.{tool}", tool, conversation=here)
-        for number in range(self.choose.choice((3, 3, 10, 40))):
-            agent.invoke("probe.echo", f"echo {number}", conversation=here)
-        agent.invoke("probe.nothing", "unknown", conversation=here)
-        agent.say("hello", conversation=here)
-        self._cancel(held)
-        self._kill_worker(killed)
-        if self.number == 1:
-            self._end_kept()
-        self.world.drain()
-
-    def _taken(self, tool: str, given: dict[str, Any], conversation: str) -> tuple[str, str]:
-        """A call that is taken: the switches of a moment ago may be news to the agent just now."""
-        while True:
-            key = self.agent.invoke_with(tool, given, conversation=conversation)
-            if self.agent.accepted(key, _PROGRESS_S).get("code") != "inventory_revision_mismatch":
-                return key
-
-    def _operate(self) -> None:
-        world, number = self.world, self.number
-        world.order("add_agent", {"name": f"other{number}", "token_hash": f"{number:064x}"})
-        for enabled in (False, True):
-            world.order("switch", {"kind": "tool", "name": "probe.operate", "enabled": enabled})
-        self.agent.send("no.such.type", {})  # refused, and noted
-
-    def _cancel(self, key: tuple[str, str]) -> None:
-        self.agent.accepted(key)
-        self.agent.cancel(key)
-
-    def _kill_worker(self, key: tuple[str, str]) -> None:
-        """In the middle of its work, as far as can be seen."""
-        agent = self.agent
-        agent.wait("progress", lambda: agent.progress.get(key[1]) or key in agent.finals, _PROGRESS_S)
-        found = self.world.ask(lambda: self.world.daemon.instance(key[0]))
-        if found is not None and found["pid"]:
-            self.world.ask(
-                lambda: self.world.daemon.control("kill", {"instance_id": found["instance_id"]}, timeout_s=1.0)
-            )
-
-    def _end_kept(self) -> None:
-        """The calls that the template left open."""
-        agent = self.agent
-        for conversation, call_id in agent.open_calls():
-            if conversation == "kept":
-                # Again and again: a word can come before the call that it would release.
-                self._release((conversation, call_id))
-            elif conversation == SPOILED:
-                wait_until("the poison was set aside", self._set_aside, 20.0)
-                agent.cancel((conversation, call_id))
-
-    def _release(self, key: tuple[str, str]) -> None:
-        def released() -> bool:
-            self.agent.say("release", conversation=key[0])
-            self.agent.pump(0.05)
-            return key in self.agent.finals
-
-        self.agent.wait("the kept call ends", released)
-
-    def _set_aside(self) -> bool:
-        self.agent.pump(0.01)
-        return bool(self.world.ask(lambda: self.world.daemon.listed("status")[0]["set_aside"]))
 
 
 def describe(case: Case, seed: int, outcome: Outcome | TooLong) -> str:

@@ -8,7 +8,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from runtime_actors.client import ClientError
 from tests.e2e.agent import History
 from tests.e2e.daemon import TooLong, short_folder
 from tests.faults import campaign, world
+from tests.faults.matrix import all_commands
 
 Job = tuple[campaign.Case, int]
 """What is planted, and the seed."""
@@ -26,14 +27,12 @@ _KINDS: Final = ("daemon", "zygote", "worker")
 
 
 def planned(seeds: range, only: str | None) -> Iterator[Job]:
-    """Seed 0 is what CI runs: a command a run. With the others several commands share a run."""
+    """Seed 0 is all kills and drops, a command a run. With the others several share a run, and the sieges come too."""
     for seed in seeds:
         choose = random.Random(seed)  # noqa: S311 - where the faults strike
-        found = (
-            campaign.crowds(choose)
-            if seed
-            else itertools.chain.from_iterable(map(campaign.cases, campaign.all_commands()))
-        )
+        found: Iterable[campaign.Case] = itertools.chain.from_iterable(map(campaign.cases, all_commands()))
+        if seed:
+            found = itertools.chain(campaign.crowds(choose), campaign.sieges(all_commands(), choose))
         yield from ((case, seed) for case in found if only is None or only in case.name)
 
 

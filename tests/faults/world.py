@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
+import signal
 import sqlite3
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 from runtime_actors import checker
-from runtime_actors.checker.evidence import LISTINGS
+from runtime_actors.checker.evidence import LISTINGS, PEOPLE
 from runtime_actors.checker.run import RENAMED
 from runtime_actors.client import ClientError, DaemonNotRunning
 from tests.e2e.agent import FINAL, Agent, History
-from tests.e2e.daemon import APPS, QUICK, Daemon, TooLong, wait_until
+from tests.e2e.daemon import APPS as FOLDER
+from tests.e2e.daemon import QUICK, Daemon, TooLong, wait_until
+from tests.faults.nemesis import Nemesis, Peer, Point
+from tests.faults.peers import OWN, Host, want_another
 
-PROBE: Final = (APPS / "probe",)
-WITH_GUEST: Final = (APPS / "probe", APPS / "guest")
+PROBE: Final = (FOLDER / "probe",)
+APPS: Final = (*PROBE, FOLDER / "social")
+WITH_GUEST: Final = (*APPS, FOLDER / "guest")
+OPTIONS: Final = (*QUICK, "--suspend-after=0.3")
+POLICY: Final = """
+[[rule]]
+capability = "notify"
+decision = "ask"
+for = "always"
+
+[[rule]]
+tool = "social.guarded"
+decision = "ask"
+for = "once"
+"""
+PEER: Final = "peer"
+"""The agent that may be a process of its own."""
+SCREEN: Final = "screen"
+"""The person's host."""
 ONCE: Final = frozenset({"probe.once"})
 ECHO: Final = "text"
 """The probe repeats this field of its input in every result."""
@@ -41,13 +65,72 @@ class World:
         self._drains = 0
         self.next_options: list[tuple[str, ...]] = []
         """Options of the next starts, in order; then none."""
+        self.strikes: dict[Point, str] = {}
+        """What the nemesis does where the daemon stands still."""
+        self.peers: list[Peer] = []
+        self.nemesis = Nemesis(self.daemon, {}, ())
+        self._host: tuple[Host, threading.Thread] | None = None
         self.drops: frozenset[str] = frozenset()
         """Commands whose outcome is dropped while a start waits for it: that start is killed."""
 
     def close(self) -> None:
         for agent in self.agents:
             agent.close()
+        for peer in self.peers:
+            peer.end()
+        self.nemesis.close()
+        self._end_host()
         self.daemon.close()
+        for peer in self.peers:
+            for suffix in (".jsonl", ".rounds", ".ready"):
+                peer.journal.with_suffix(suffix).unlink(missing_ok=True)
+
+    def begin(self, peers: Collection[str] = ()) -> None:
+        """Start the daemon, somebody who strikes it, and a host and an agent: those of `peers` as processes."""
+        names = {"host": SCREEN, "agent": PEER}
+        self.peers = [Peer(kind, self.daemon.state, names[kind]) for kind in sorted(peers)]
+        self.nemesis = Nemesis(self.daemon, self.strikes, self.peers)
+        self.nemesis.start()
+        for peer in self.peers:
+            peer.start()
+            peer.wait_ready()
+        self.start()
+        if "host" not in peers:
+            host = Host(self.daemon.state, SCREEN, self.history)
+            thread = threading.Thread(target=host.run, name="host", daemon=True)
+            self._host = host, thread
+            thread.start()
+
+    def finish(self) -> None:
+        """Nothing strikes any more: the peers end what they began, and everything drains."""
+        self.drain()
+        self.nemesis.close()
+        for kind in ("agent", "host"):  # who is asked goes last
+            for peer in self.peers:
+                if peer.kind == kind and not peer.finish():
+                    raise TooLong(f"{peer.name} did not end")
+            self.drain()
+        self._end_host()
+
+    def want_more(self) -> None:
+        """Another round of calls of the agent that is a process of its own."""
+        for peer in self.peers:
+            if peer.kind == "agent":
+                want_another(peer.journal)
+
+    def cut_host(self) -> None:
+        """End the connection of the host, which comes again at once."""
+        if self._host is not None:
+            self._host[0].cut.set()
+        for peer in self.peers:
+            if peer.kind == "host" and peer.is_running:
+                peer.signal(signal.SIGUSR1)
+
+    def _end_host(self) -> None:
+        if self._host is not None:
+            host, thread = self._host
+            host.over.set()
+            thread.join(15)
 
     def agent(self, name: str = "local") -> Agent:
         agent = Agent(self.daemon.state, name, history=self.history)
@@ -142,11 +225,12 @@ class World:
         if status["open_calls"] or status["outbox_deliveries"]:
             return False
         rows = [row for row in self.daemon.listed("ps") if row["conversation_id"] != SPOILED]
-        return all(row["state"] in {"foreground", "background"} for row in rows)
+        return all(row["state"] in {"foreground", "background", "suspended"} for row in rows)
 
     def describe(self) -> str:
         """How things stand, for somebody who wants to know why nothing goes on."""
-        shown = [f"{agent.name} waits for {agent.open_calls()}" for agent in self.agents]
+        shown = [f"{peer.name} runs: {peer.is_running}, after {peer.starts} starts" for peer in self.peers]
+        shown += [f"{agent.name} waits for {agent.open_calls()}" for agent in self.agents]
         for what in ("ps", "calls", "inbox", "outbox"):
             rows = self.ask(partial(self.daemon.listed, what))
             shown += [f"{what}: {row}" for row in rows or () if row.get("status") not in FINAL]
@@ -165,10 +249,12 @@ class World:
     def _evidence(self) -> checker.Evidence:
         """One state of the records: read again if something was noted meanwhile."""
         while True:
-            listings = {what: self.daemon.listed(what) for what in LISTINGS}
+            listings = {what: self.daemon.listed(what) for what in (*LISTINGS, *PEOPLE)}
             audit = self.daemon.audit()
             if listings["status"][0]["audit"] == self.daemon.listed("status")[0]["audit"]:
-                history = [*self.history, *self.daemon.failpoints(), *worker_words(self.daemon)]
+                history = [row for row in self.history if row["what"] not in OWN]
+                history += [*self.nemesis.history, *worker_words(self.daemon)]
+                history += [*self.daemon.failpoints(), *(row for peer in self.peers for row in peer.history)]
                 return checker.Evidence(history, audit, listings, once=ONCE, echo=ECHO)
 
     def violations(self) -> list[str]:
@@ -203,8 +289,11 @@ def prepare(state: Path) -> History:
     supervisor can start.
     """
     world = World(state, apps=WITH_GUEST)
+    state.mkdir(mode=0o700)
+    (state / "policy.toml").write_text(POLICY)
     try:
         world.start()
+        _add_agent(world, PEER)
         agent = world.agent()
         agent.acknowledges = False
         agent.attached()
@@ -219,6 +308,9 @@ def prepare(state: Path) -> History:
         old = agent.invoke("probe.echo", "old", conversation="kept")
         agent.final(old)
         agent.say("keep", conversation="kept")
+        for text in ("answer kept", "expire kept", "draft kept"):
+            running.append(agent.invoke("social.ask", text, conversation="kept3"))
+        agent.invoke("social.guarded", "guarded", conversation="kept3")
         for key in running:
             agent.until_running(key)
         wait_until("the text was given", lambda: any(one.get("text") == "keep" for one in worker_words(world.daemon)))
@@ -235,6 +327,12 @@ def prepare(state: Path) -> History:
             sql.execute(rename, (UNUSABLE, known))
     sql.close()
     return world.history
+
+
+def _add_agent(world: World, name: str) -> None:
+    token = secrets.token_urlsafe(32)
+    (world.daemon.state / "tokens" / name).write_text(f"{token}\n")
+    world.order("add_agent", {"name": name, "token_hash": sha256(token.encode()).hexdigest()})
 
 
 def copy(state: Path, to: Path) -> None:

@@ -9,9 +9,8 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
-from runtime_actors.channel import zmtp
 from runtime_actors.client import door_of, read_token
-from runtime_actors.contract import codec, envelope
+from runtime_actors.contract import codec, envelope, zmtp
 from runtime_actors.contract.protocol import KINDS
 from runtime_actors.contract.rejection import RejectionCode
 from tests.e2e.daemon import QUICK, Daemon, short_folder

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from runtime_actors.cli.agents import _json_object
+from runtime_actors.cli.agents import json_object
 from runtime_actors.cli.runs import config_of, run
 from runtime_actors.contract import codec
 from runtime_actors.simulator import ScenarioInvalid, read_scenario
@@ -61,7 +61,7 @@ class OperatorTarget(Stateless):
         try:
             match one.to:
                 case "json":
-                    codec.encode(self.cost.of(_json_object, text))
+                    codec.encode(self.cost.of(json_object, text))
                 case "scenario":
                     steps = self.cost.of(read_scenario, text.split("\n"))
                     expect(all(0 <= step.timeout_s <= 3600 for step in steps), "a step waits for ever")

@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 
 from runtime_actors.channel.intake import REQUESTS
-from runtime_actors.channel.zmtp import Violation
 from runtime_actors.contract import codec
 from runtime_actors.contract.protocol import KINDS
+from runtime_actors.contract.zmtp import Violation
 from runtime_actors.gateway.peers import ROLES
 from tests.fuzz import run, targets
 from tests.fuzz.campaign import fuzz, load, replay

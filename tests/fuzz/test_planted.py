@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from runtime_actors.channel import zmtp
 from runtime_actors.commands import calls
-from runtime_actors.contract import codec, json_schema
+from runtime_actors.contract import codec, json_schema, zmtp
 from runtime_actors.gateway import actor as gateway
 from runtime_actors.gateway import control
 from runtime_actors.records import calls as rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from runtime_actors.channel.zmtp import MAX_COMMAND_BYTES, MAX_SKIPPED_BYTES, Violation
+from runtime_actors.contract.zmtp import MAX_COMMAND_BYTES, MAX_SKIPPED_BYTES, Violation
 from tests.fuzz.source import Source
 
 GREETING: Final = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16) + b"\x00" + bytes(31)

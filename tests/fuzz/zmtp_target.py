@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from runtime_actors.actor import Beat
-from runtime_actors.channel import zmtp
 from runtime_actors.channel.door import Door, SocketLimits
 from runtime_actors.channel.events import CloseReason, PeerClosed, PeerMessage, PeerOpened, PeerOversized, SocketEvent
 from runtime_actors.channel.socket import SocketThread
+from runtime_actors.contract import zmtp
 from tests.fuzz.source import Source
 from tests.fuzz.target import ACCEPTED, Input, Stateless, expect
 from tests.fuzz.zmtp_stream import GREETING, READY, Expected, a_stream, expected, frame
@@ -34,7 +34,7 @@ def verdict(known: Expected) -> str:
 
 
 class ZmtpTarget(Stateless):
-    """`channel.zmtp.Connection`. `to` is its largest frame."""
+    """`contract.zmtp.Connection`. `to` is its largest frame."""
 
     name = "zmtp"
 

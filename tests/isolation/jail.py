@@ -112,7 +112,7 @@ def _be_worker(made: layers.Plan, one: Try, decoys: Decoys, path: Path, kept: tu
         if "descriptors" not in one.without:
             confine.take_descriptors(2, kept)
             report_end, gate = confine.FIRST_KEPT_FD, confine.FIRST_KEPT_FD + 1
-        limits = _LIMITS if "limits" not in one.without else _LIMITS.model_copy(update={"memory_bytes": 2**33})
+        limits = _LIMITS if "limits" not in one.without else replace(_LIMITS, memory_bytes=2**33)
         os.environ.clear()
         confine.confine(limits)
         applied = layers.confine(

@@ -72,7 +72,7 @@ def _open_the_way(needed: tuple[Path, ...]) -> None:
         closed = next((one for one in reversed(path.parents) if not one.stat().st_mode & 0o1), None)
         if closed is None:
             continue
-        tree = namespaces._detached_copy(path)
+        tree = namespaces._detached_copy(str(path))
         namespaces._mount("home", str(closed), "tmpfs", 0, "mode=0755")
         namespaces._attach(tree, str(path))
 

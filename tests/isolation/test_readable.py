@@ -17,8 +17,8 @@ def test_a_tree_beneath_another_is_left_out_and_other_names_are_kept(tmp_path: P
 
     found = Readable.of([tmp_path / "lib64", tmp_path / "lib/python", tmp_path / "lib", tmp_path / "missing"])
 
-    assert found.trees == (tmp_path / "lib",)
-    assert found.links == ((tmp_path / "lib64", tmp_path / "lib"),)
+    assert found.trees == (str(tmp_path / "lib"),)
+    assert found.links == ((str(tmp_path / "lib64"), str(tmp_path / "lib")),)
 
 
 def test_an_app_is_added_once(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_an_app_is_added_once(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     libraries = Readable.of([tmp_path / "site"])
 
-    assert libraries.with_app(tmp_path / "own").trees == (tmp_path / "site", tmp_path / "own")
+    assert libraries.with_app(tmp_path / "own").trees == (str(tmp_path / "site"), str(tmp_path / "own"))
     assert libraries.with_app(tmp_path / "site/bundled") == libraries
 
 
@@ -35,7 +35,7 @@ def test_a_state_folder_must_not_touch_what_workers_read(tmp_path: Path, state: 
     for name in ("lib/state", "state", "library"):
         (tmp_path / name).mkdir(parents=True)
 
-    found = Offers(trees=Readable.of([tmp_path / "lib"]).trees).exposes(tmp_path / state)
+    found = Offers(trees=tuple(map(Path, Readable.of([tmp_path / "lib"]).trees))).exposes(tmp_path / state)
 
     assert (found is not None) == exposed
 
@@ -51,7 +51,7 @@ def test_a_closed_folder_on_the_way_is_noticed_only_where_the_way_stays(tmp_path
 
 
 def test_of_a_source_tree_only_the_workers_own_packages_are_readable() -> None:
-    trees = by_every_worker(ROOT).trees
+    trees = tuple(map(Path, by_every_worker(ROOT).trees))
     found = Offers(trees=trees)
 
     assert ROOT / "miniapp_worker" in trees

@@ -17,6 +17,7 @@ FOLDER = Path(__file__).parent.parent.parent / "miniapps" / "task_dashboard"
 MANIFEST = MiniAppManifest.model_validate(json.loads((FOLDER / "manifest.json").read_text(encoding="utf-8")))
 OPEN, UPDATE = (tool.id for tool in MANIFEST.tools)
 ASKED = {"task_id": "t1", "title": "Write"}
+AT = "2026-01-01T00:00:00Z"
 
 
 @pytest.fixture
@@ -215,3 +216,136 @@ def test_it_ends_with_its_attempt(runtime: RuntimeEnd) -> None:
 
         assert runtime.hear("session.bye").body == {"reason": "stopped"}
         assert worker.wait_exit_code() == 0
+
+
+# --- its questions
+
+
+def question(key: str, kind: str, status: str, result: dict[str, Any] | None = None, **owner: str) -> dict[str, Any]:
+    asked: dict[str, Any] = {"kind": kind, "title": "t", "prompt": "p"}
+    if kind == "input":
+        asked["fields"] = [{"id": "description", "label": "Description", "type": "textarea"}]
+    shown = {
+        "interaction_id": "int-1",
+        "owner": {
+            "app_scope": "task-dashboard",
+            "instance_id": "ins-1",
+            "conversation_id": "c1",
+            "source": "miniapp_tool",
+            **owner,
+        },
+        "kind": kind,
+        "key": key,
+        "request": asked,
+        "status": status,
+        "created_at": AT,
+        "updated_at": AT,
+    }
+    return shown if result is None else shown | {"result": result}
+
+
+def end_question(runtime: RuntimeEnd, number: int, record: dict[str, Any]) -> None:
+    runtime.say(
+        "inbox.message",
+        message_id=f"m{number}",
+        number=number,
+        kind="interaction",
+        created_at=AT,
+        interaction=record,
+    )
+
+
+def wish_to_close(runtime: RuntimeEnd) -> None:
+    action = {"action_id": "act-1", "kind": "close"}
+    runtime.say("inbox.message", message_id="m2", number=2, kind="action", created_at=AT, action=action)
+
+
+@pytest.mark.parametrize("meant", [True, False])
+def test_unfinished_work_is_closed_only_if_the_person_means_it(runtime: RuntimeEnd, *, meant: bool) -> None:
+    with served(runtime, FOLDER, "task-dashboard"):
+        runtime.start_app()
+        open_task(runtime)
+        wish_to_close(runtime)
+        asked = runtime.hear("ui.request")
+        assert (asked.body["key"], asked.body["request"]["kind"]) == ("close-act-1", "confirm")
+        record = question("close-act-1", "confirm", "pending")
+        runtime.say("ui.receipt", request_id=asked.id, accepted=True, interaction=record)
+        runtime.accept(runtime.hear("inbox.acknowledge"))
+        end_question(runtime, 3, question("close-act-1", "confirm", "completed", {"approved": meant}))
+        if meant:
+            cancelled = runtime.hear("tools.cancel")
+            assert cancelled.body["call_id"] == "call-1"
+            runtime.accept(cancelled, call_status="cancelled")
+        runtime.accept(runtime.hear("inbox.acknowledge"))
+        assert runtime.stays_quiet()
+
+
+def test_a_yes_to_closing_that_came_before_the_calls_after_a_restart_counts(runtime: RuntimeEnd) -> None:
+    with served(runtime, FOLDER, "task-dashboard"):
+        runtime.start_app()
+        end_question(runtime, 1, question("close-act-1", "confirm", "completed", {"approved": True}))
+        runtime.accept(runtime.hear("inbox.acknowledge"))
+        runtime.call(2, OPEN, repeated=True, input=ASKED, status="running", progress={"data": summary("running", 40)})
+
+        cancelled = runtime.hear("tools.cancel")
+        assert cancelled.body["call_id"] == "call-2"
+        runtime.accept(cancelled, call_status="cancelled")
+
+
+def test_a_wish_to_close_that_came_before_the_calls_after_a_restart_is_asked_about_when_they_come(
+    runtime: RuntimeEnd,
+) -> None:
+    with served(runtime, FOLDER, "task-dashboard"):
+        runtime.start_app()
+        wish_to_close(runtime)
+        runtime.refuse(runtime.hear("lifecycle.request_close"), "lifecycle_denied")
+        assert runtime.stays_quiet()
+        runtime.call(3, OPEN, repeated=True, input=ASKED, status="running", progress={"data": summary("running", 40)})
+
+        heard = [runtime.hear_any() for _ in range(2)]
+
+        asked = next(one for one in heard if one.type.endswith("ui.request"))
+        assert asked.body["key"] == "close-act-1"
+
+
+def test_an_empty_dashboard_closes_at_once(runtime: RuntimeEnd) -> None:
+    with served(runtime, FOLDER, "task-dashboard"):
+        runtime.start_app()
+        wish_to_close(runtime)
+        runtime.accept(runtime.hear("lifecycle.request_close"))
+        runtime.accept(runtime.hear("inbox.acknowledge"))
+
+
+def test_a_missing_description_is_asked_for_once(runtime: RuntimeEnd) -> None:
+    asks = ASKED | {"ask_description": True}
+    with served(runtime, FOLDER, "task-dashboard"):
+        runtime.start_app()
+        runtime.call(1, OPEN, input=asks)
+        runtime.accept(runtime.hear("tools.report_progress"), call_status="running")
+        runtime.accept(runtime.hear("inbox.acknowledge"))
+        asked = runtime.hear("ui.request")
+        assert (asked.body["key"], asked.body["parent_call_id"]) == ("description", "call-1")
+        record = question("description", "input", "pending", parent_call_id="call-1")
+        runtime.say("ui.receipt", request_id=asked.id, accepted=True, interaction=record)
+        answer = {"values": {"description": "All of it."}}
+        end_question(runtime, 2, question("description", "input", "completed", answer, parent_call_id="call-1"))
+        heard = {one.type: one for one in (runtime.hear_any(), runtime.hear_any())}
+        for one in heard.values():
+            runtime.accept(one, call_status="running")
+
+    reported = heard["lineup.v1.tools.report_progress"].body["progress"]
+    assert reported["data"]["description"] == "All of it."
+    assert "lineup.v1.inbox.acknowledge" in heard
+
+
+def test_a_description_that_was_given_or_known_is_not_asked_for(runtime: RuntimeEnd) -> None:
+    known = {"data": summary("running", 40) | {"description": "All of it."}}
+    with served(runtime, FOLDER, "task-dashboard"):
+        runtime.start_app()
+        runtime.call(1, OPEN, repeated=True, input=ASKED | {"ask_description": True}, status="running", progress=known)
+        again = runtime.hear("tools.report_progress")
+        runtime.accept(again, call_status="running")
+        runtime.accept(runtime.hear("inbox.acknowledge"))
+
+        assert again.body["progress"]["data"]["description"] == "All of it."
+        assert runtime.stays_quiet()

@@ -25,6 +25,7 @@ from runtime_actors.orchestrator.actor import OrchestratorActor
 from runtime_actors.outbox.actor import OutboxActor
 from runtime_actors.router.actor import RouterActor
 from runtime_actors.rules.inventory import Catalogue
+from runtime_actors.shell.actor import ShellActor
 from runtime_actors.store import files
 from runtime_actors.store.actor import StoreActor, StoreParts
 from runtime_actors.store.client import Store
@@ -52,7 +53,9 @@ PING_S: Final = 1.0
 SWEEP_S: Final = 5.0
 START_TIMEOUT_S: Final = 10.0
 STOP_GRACE_S: Final = 2.0
-NAMES: Final = ("store", "channel", "supervisor", "outbox", "orchestrator", "router", "gateway")
+SUSPEND_AFTER_S: Final = 4.0
+"""Short, so that instances sleep and wake all the time."""
+NAMES: Final = ("store", "channel", "supervisor", "outbox", "shell", "orchestrator", "router", "gateway")
 LISTENERS: Final[Mapping[type, str]] = {
     follow_ups.Deliver: "channel",
     follow_ups.Settled: "channel",
@@ -63,6 +66,7 @@ LISTENERS: Final[Mapping[type, str]] = {
     follow_ups.InstanceDone: "orchestrator",
     follow_ups.DueAt: "router",
     follow_ups.InventoryChanged: "router",
+    follow_ups.Shown: "shell",
 }
 
 
@@ -212,13 +216,16 @@ class Life:
             sweep_s=SWEEP_S,
         )
         outbox = OutboxActor(care, store=store, sockets=sockets, me=boxes["outbox"], timers=timers, sweep_s=SWEEP_S)
+        shell = ShellActor(care, store=store, sockets=sockets, me=boxes["shell"], timers=timers, sweep_s=SWEEP_S)
         orchestrator = OrchestratorActor(
             care,
             store=store,
             supervisor=boxes["supervisor"],
             me=boxes["orchestrator"],
             timers=timers,
+            clock=around.clock,
             live_processes=5,  # as many as there can be, and so one that is closing is waited for
+            suspend_after_s=SUSPEND_AFTER_S,
             sweep_s=SWEEP_S,
         )
         router = RouterActor(
@@ -242,13 +249,14 @@ class Life:
             sockets=sockets,
             router=boxes["router"],
             outbox=boxes["outbox"],
+            shell=boxes["shell"],
             me=boxes["gateway"],
             control=Control(store, boxes["supervisor"], cast("Machinery", None)),
             clock=around.clock,
             inventory=inventory,
             relay_secret="",
         )
-        for actor in (channel, supervisor, outbox, orchestrator, router, gateway):
+        for actor in (channel, supervisor, outbox, shell, orchestrator, router, gateway):
             self.actors[actor.name] = actor
             actor.on_start()
         boxes["supervisor"].tell(ZygoteReady(Offers()))

@@ -54,8 +54,12 @@ class Process:
 
     # --- what the supervisor does with it ---
 
-    def release(self, token: str) -> None:
+    def release(self, token: str, *, held: bool = False) -> None:
         self.token = token
+        if not held:
+            self.connect()
+
+    def admit(self) -> None:
         self.connect()
 
     def kill_group(self) -> None:

@@ -11,6 +11,7 @@ from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.contract.tools import ToolInvoke
 from runtime_actors.rules import inventory
 from runtime_actors.rules.admission import verdict
+from runtime_actors.rules.policy import Policy, Rule, Verdict
 from tests.fakes import CATALOGUE
 
 APP_OFF: Final = ("app", "notes")
@@ -87,3 +88,14 @@ def test_a_stale_invocation_is_told_the_current_revision() -> None:
 
     assert found is not None
     assert now.revision in found.detail
+
+
+def test_a_tool_that_policy_hides_is_not_advertised() -> None:
+    policy = Policy((Rule(number=1, verdict=Verdict.DENY, app="notes"),))
+    now = inventory.build(CATALOGUE, frozenset(), policy)
+    invoke = ToolInvoke(call_id="c1", tool_id="notes.write", inventory_revision=now.revision, input={})
+
+    found = verdict(invoke, CATALOGUE, now)
+
+    assert found is not None
+    assert found.code is RejectionCode.TOOL_NOT_ADVERTISED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime_actors.rules.focus import FocusChange, Stack, bring_to_front, front, remove, restore
+from runtime_actors.rules.focus import FocusChange, Stack, bring_to_front, front, lay_floor, leave, remove, restore
 
 NAMES = st.sampled_from("abcde")
 STACKS = st.lists(NAMES, unique=True, max_size=5).map(tuple)
@@ -16,7 +16,7 @@ def check_change(before: Stack, change: FocusChange) -> None:
     was, now = front(before), front(change.stack)
     assert len(set(change.stack)) == len(change.stack)
     assert change.fronted == (now if now != was else None)
-    assert change.covered == (was if now != was and was in change.stack else None)
+    assert change.covered == (was if now != was else None)
 
 
 def test_nobody_is_in_front_of_an_empty_stack() -> None:
@@ -34,10 +34,12 @@ def test_who_is_brought_to_the_front_is_there_and_the_others_keep_their_order(st
 
 @given(STACKS, NAMES)
 def test_who_is_removed_is_gone_and_the_others_keep_their_order(stack: Stack, one: str) -> None:
-    change = remove(stack, one)
+    change = leave(stack, one)
 
     check_change(stack, change)
     assert change.stack == tuple(other for other in stack if other != one)
+    ended = remove(stack, one)
+    assert (ended.stack, ended.covered, ended.fronted) == (change.stack, None, change.fronted)  # nobody covers the dead
 
 
 @given(STACKS, NAMES)
@@ -58,6 +60,44 @@ def test_the_front_is_given_back_only_by_who_has_it_and_only_to_who_is_still_the
         assert sorted(change.stack) == sorted(stack)
     else:
         assert change == FocusChange(stack)
+
+
+@given(STACKS, NAMES)
+def test_the_floor_is_below_all_others_and_in_front_only_of_nobody(stack: Stack, floor: str) -> None:
+    change = lay_floor(stack, floor)
+
+    check_change(stack, change)
+    others = tuple(other for other in stack if other != floor)
+    assert change.stack == (floor, *others)
+    assert front(change.stack) == (front(others) or floor)
+
+
+@given(STACKS, NAMES)
+def test_the_floor_comes_to_the_front_by_the_others_leaving(stack: Stack, floor: str) -> None:
+    change = bring_to_front(lay_floor(stack, floor).stack, floor, floor=floor)
+
+    assert change.stack == (floor,)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["bring", "leave", "remove", "restore"]), NAMES, NAMES)))
+def test_once_laid_the_floor_stays_at_the_bottom_whatever_the_others_do(moves: list[tuple[str, str, str]]) -> None:
+    stack: Stack = lay_floor((), "floor").stack
+    for move, one, previous in moves:
+        match move:
+            case "bring":
+                stack = bring_to_front(stack, one, floor="floor").stack
+            case "leave":
+                stack = leave(stack, one).stack
+            case "remove":
+                stack = remove(stack, one).stack
+            case _:
+                stack = restore(stack, one, previous, floor="floor").stack
+
+        assert stack[0] == "floor"
+
+
+def test_giving_the_front_back_to_the_floor_sends_everybody_off_the_stack() -> None:
+    assert restore(("chat", "a", "b"), "b", "chat", floor="chat") == FocusChange(("chat",), "b", "chat")
 
 
 def test_the_front_taken_by_somebody_else_meanwhile_stays_with_them() -> None:

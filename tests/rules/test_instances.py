@@ -31,7 +31,7 @@ EVENTS: Final = (
 CELLS: Final = """
            front  behind fronted covered susp woken lost close ended given
 starting   fore   back   star    star    .    .     star clsg  .     fail
-foreground .      .      fore    back    .    .     star clsg  .     fail
+foreground .      .      fore    back    susp .     star clsg  .     fail
 background .      .      fore    back    susp .     star clsg  .     fail
 suspended  .      .      star    susp    .    star  .    clsg  susp  .
 closing    .      .      .       clsg    .    .     clsd .     clsd  .

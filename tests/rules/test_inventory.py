@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, Final
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime_actors.rules.inventory import Catalogue, build
+from runtime_actors.rules.policy import Policy, Rule, Verdict
 from tests.fakes import BOARD, CATALOGUE, GUARDED, NOTES, SCREEN, a_manifest, a_tool, an_app
 
 MANIFESTS: Final = (BOARD, NOTES, GUARDED, SCREEN)
@@ -102,3 +104,81 @@ def test_the_revision_stands_in_what_agents_get() -> None:
 
     assert now.wire.revision == now.revision
     assert now.revision.startswith("r-")
+
+
+# --- with policy ---
+
+_hiding = st.builds(
+    Rule,
+    number=st.just(1),
+    verdict=st.sampled_from((Verdict.ALLOW, Verdict.ASK, Verdict.DENY)),
+    app=st.sampled_from((None, "board", "notes", "guarded")),
+    agent=st.sampled_from((None, None, "guest")),
+    conversation=st.sampled_from((None, None, "c1")),
+    kind=st.none(),
+) | st.builds(
+    Rule,
+    number=st.just(1),
+    verdict=st.sampled_from((Verdict.ALLOW, Verdict.ASK, Verdict.DENY)),
+    app=st.none(),
+    agent=st.sampled_from((None, None, "guest")),
+    conversation=st.sampled_from((None, None, "c1")),
+    kind=st.just("tool"),
+    name=st.sampled_from(("board.open", "notes.write", "notes.once", "guarded.read")),
+)
+_policies = st.lists(_hiding, max_size=4).map(lambda rules: Policy(tuple(rules)))
+_disabled = st.frozensets(st.sampled_from(SWITCHES))
+
+
+@given(_policies, _disabled, _policies, _disabled)
+def test_a_revision_names_what_is_seen_whatever_policy_and_switches_made_it(
+    one_policy: Policy,
+    one_off: frozenset[tuple[str, str]],
+    other_policy: Policy,
+    other_off: frozenset[tuple[str, str]],
+) -> None:
+    first, second = build(CATALOGUE, one_off, one_policy), build(CATALOGUE, other_off, other_policy)
+
+    same = first.wire.model_copy(update={"revision": ""}) == second.wire.model_copy(update={"revision": ""})
+    assert (first.revision == second.revision) == same
+
+
+@given(_policies)
+def test_exactly_what_nobody_may_use_is_not_seen(policy: Policy) -> None:
+    shown = {tool.id for tool in build(CATALOGUE, NOTHING, policy).wire.tools}
+
+    for name, tool in CATALOGUE.tools.items():
+        scope = tool.descriptor.target.app_scope
+        usable = any(
+            policy.decide(scope, agent, conversation, tool=name).verdict is not Verdict.DENY
+            for agent, conversation in product(("local", "guest"), ("c1", "c2"))
+        )
+        assert name in shown or not usable
+        if name not in shown:
+            assert not usable
+
+
+def test_policy_hides_an_app_or_a_tool_that_is_denied_to_everyone() -> None:
+    without_app = build(CATALOGUE, NOTHING, Policy((Rule(number=1, verdict=Verdict.DENY, app="guarded"),)))
+    without_tool = build(
+        CATALOGUE, NOTHING, Policy((Rule(number=1, verdict=Verdict.DENY, kind="tool", name="notes.once"),))
+    )
+
+    assert {app.app_scope for app in without_app.wire.apps} == {"board", "notes", "screen"}
+    assert without_app.wire.capabilities == ()
+    assert without_app.hidden == {"guarded.read"}
+    assert {tool.id for tool in without_tool.wire.tools if tool.app_scope == "notes"} == {"notes.write"}
+
+
+@pytest.mark.parametrize(("agent", "conversation"), [("guest", None), (None, "c1")])
+def test_a_denial_for_some_hides_nothing_and_changes_no_revision(agent: str | None, conversation: str | None) -> None:
+    policy = Policy((Rule(number=1, verdict=Verdict.DENY, app="notes", agent=agent, conversation=conversation),))
+
+    assert build(CATALOGUE, NOTHING, policy) == build(CATALOGUE, NOTHING)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.ASK, Verdict.ALLOW, Verdict.INLINE])
+def test_what_is_asked_for_or_allowed_is_seen_as_before(verdict: Verdict) -> None:
+    policy = Policy((Rule(number=1, verdict=verdict, app="notes"),))
+
+    assert build(CATALOGUE, NOTHING, policy).revision == build(CATALOGUE, NOTHING).revision

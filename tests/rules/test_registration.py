@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from runtime_actors.rules.registration import RUNTIME_VERSION, RegisteredApp, register, without_twins
+from runtime_actors.rules.registration import RUNTIME_VERSION, RegisteredApp, register, without_namesakes, without_twins
 from tests.fakes import BOARD, CATALOGUE, GUARDED, NOTES, SCREEN, a_manifest, a_tool, an_app
 
 Json = dict[str, Any]
@@ -183,3 +183,56 @@ def test_of_two_apps_with_one_scope_the_first_stays() -> None:
 
     assert [id(one) for one in kept] == [id(first), id(other)]
     assert [id(one) for one in twins] == [id(second)]
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "LineUp",
+        "The Line-Up board",
+        "Runtime",
+        "\uff32untime 2",
+        "运行时",
+        "r.u.n.t.i.m.e",
+        "Two\nlines",
+        "Hidden\u202ename",
+        "★",
+    ],
+)
+def test_a_title_that_names_the_runtime_or_hides_something_is_refused(title: str) -> None:
+    found = register(notes(extensions={"title": title}), "/apps/notes", packaged=False)
+
+    assert isinstance(found, list)
+    assert {place for place, _ in found} == {"/extensions/title"}
+
+
+def test_without_a_title_the_scope_must_not_name_the_runtime_either() -> None:
+    found = register(a_manifest("lineup-tools"), "/apps/one", packaged=False)
+
+    assert isinstance(found, list)
+    assert {place for place, _ in found} == {"/app_scope"}
+
+
+def test_a_capability_is_declared_once() -> None:
+    found = register(notes(requested_capabilities=["notify", "print", "notify"]), "/apps/notes", packaged=False)
+
+    assert isinstance(found, list)
+    assert {place for place, _ in found} == {"/requested_capabilities/2"}
+
+
+def test_a_manifest_may_declare_what_is_never_granted() -> None:
+    found = register(notes(requested_capabilities=["microphone", "camera"]), "/apps/notes", packaged=False)
+
+    assert isinstance(found, RegisteredApp)
+
+
+def test_of_two_apps_whose_titles_read_the_same_the_first_stays() -> None:
+    first = an_app(a_manifest("one", extensions={"title": "Task Dashboard"}))
+    second = an_app(a_manifest("two", extensions={"title": "task-dashboard"}))
+    third = an_app(a_manifest("task-dashboard"))
+    other = an_app(NOTES)
+
+    kept, namesakes = without_namesakes([first, second, other, third])
+
+    assert [id(one) for one in kept] == [id(first), id(other)]
+    assert [id(one) for one in namesakes] == [id(second), id(third)]

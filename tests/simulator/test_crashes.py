@@ -116,10 +116,15 @@ def test_a_scenario_says_what_did_not_happen(state: Path) -> None:
     assert played[1].detail.startswith("expected accepted, got ")
 
 
-def test_the_demo_holds() -> None:
+def test_the_demo_tells_its_story_with_all_three_apps() -> None:
     done = lineup("demo", "--json", "--no-keep")
 
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stdout[-2000:]
     assert rows[-1]["ok"] is True
-    assert {one["results"] for one in rows[-1]["calls"]} == {1}
+    calls = rows[-1]["calls"]
+    assert {one["results"] for one in calls} == {1}
+    assert {one["call"]["status"] for one in calls} == {"completed"}
+    assert {one["call"]["app_scope"] for one in calls} == {"chat", "task-dashboard", "whiteboard"}
+    steps = [row["do"] for row in rows if "do" in row]
+    assert (steps.count("kill"), steps.count("answer")) == (2, 2)

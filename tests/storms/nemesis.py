@@ -17,6 +17,7 @@ from typing import Final
 
 import psutil
 
+from runtime_actors.chaos.clock import set_offsets
 from runtime_actors.store import files
 from tests.e2e.daemon import CAN_SEAL
 from tests.storms import small_disk
@@ -64,8 +65,7 @@ class Nemesis:
                 heapq.heappop(self._due)[2]()
 
     def set_clocks(self, wall_s: float, boot_s: float) -> None:
-        with self._offsets.open("r+b" if self._offsets.exists() else "wb", buffering=0) as file:
-            file.write(f"{wall_s} {boot_s}".ljust(100).encode())  # in place, at once: daemons hold it open
+        set_offsets(self._offsets, wall_s, boot_s)
 
     def calm(self) -> None:
         """Undo everything; the wall clock is right again, and the boot clock never goes back."""

@@ -5,11 +5,10 @@ The file OFFSETS holds two numbers: seconds to add to the wall clock, and to CLO
 
 from __future__ import annotations
 
-import os
 import sys
-from datetime import timedelta
 from pathlib import Path
 
+from runtime_actors.chaos.clock import Offsets
 from runtime_actors.cli import main
 from runtime_actors.mailbox import Moment
 from runtime_actors.supervisor.log_files import LogFolder, LogLimits
@@ -18,13 +17,10 @@ from runtime_actors.system import SystemClock
 
 def move_clocks(offsets: Path) -> None:
     """From now on the clock of a daemon in this process reads what the file says."""
-    read = SystemClock.now
-    descriptor = os.open(offsets, os.O_RDONLY | os.O_CLOEXEC)  # once: a storm may take all other descriptors away
+    read, moving = SystemClock.now, Offsets(offsets)
 
     def now(clock: SystemClock) -> Moment:
-        true = read(clock)
-        wall_s, boot_s = map(float, os.pread(descriptor, 100, 0).split())
-        return Moment(true.wall + timedelta(seconds=wall_s), true.boot_s + boot_s, true.boot_id)
+        return moving.moved(read(clock))
 
     setattr(SystemClock, "now", now)  # noqa: B010 - mypy allows no plain assignment to a method
 

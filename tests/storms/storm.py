@@ -24,7 +24,7 @@ from typing import Any, Final
 import psutil
 
 from runtime_actors import checker
-from runtime_actors.checker.evidence import LISTINGS
+from runtime_actors.checker.evidence import LISTINGS, PEOPLE
 from runtime_actors.checker.files import write
 from runtime_actors.client import ClientError
 from runtime_actors.errors import StoreUnusable
@@ -269,7 +269,7 @@ class Storm:
     def _evidence(self) -> checker.Evidence:
         """Of one moment: read again if something was noted meanwhile."""
         while True:
-            listings = {what: self.daemon.listed(what) for what in LISTINGS}
+            listings = {what: self.daemon.listed(what) for what in (*LISTINGS, *PEOPLE)}
             audit = self.daemon.audit()
             if listings["status"][0]["audit"] == self.daemon.listed("status")[0]["audit"]:
                 break

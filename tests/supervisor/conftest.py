@@ -26,9 +26,9 @@ class Nursery:
         self.watcher = ExitWatcher(lambda key, status: self.ends.put((key, status)))
         self.zygote = ZygoteProcess(ties)
         self.workers: list[WorkerProcess] = []
-        self._fifo = root.parent / "says"
-        os.mkfifo(self._fifo)
-        self._said = os.open(self._fifo, os.O_RDWR | os.O_NONBLOCK)
+        self.fifo = root.parent / "says"
+        os.mkfifo(self.fifo)
+        self._said = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK)
         self.logs.start()
         self.watcher.start()
         self.start_zygote()
@@ -50,7 +50,7 @@ class Nursery:
         try:
             worker = self.zygote.fork(
                 attempt_id,
-                {"says_to": str(self._fifo), **spec},
+                {"says_to": str(self.fifo), **spec},
                 log_fd=log_fd,
                 limits=limits or WorkerLimits(),
                 keeps=keeps,
@@ -66,6 +66,10 @@ class Nursery:
         """The next thing a worker says to its test."""
         wait_readable(self._said)
         return os.read(self._said, 4096).decode().strip()
+
+    def says_more(self, within_s: float = 0.2) -> bool:
+        """Whether a worker says anything else."""
+        return bool(select.select([self._said], [], [], within_s)[0])
 
     def end_of(self, worker: WorkerProcess) -> ExitStatus:
         wait_readable(worker.fileno())

@@ -42,7 +42,7 @@ def describe(_spec: Spec, _: Confinement) -> int:
         },
         "no_new_privs": _status_line("NoNewPrivs"),
         "blocked": sorted(mask),
-        "zmq_loaded": "zmq" in sys.modules,
+        "ready_made": "miniapp_worker.main" in sys.modules,
         "random": random.random(),  # noqa: S311 - whether it repeats is the question
     }
     print(json.dumps(facts))
@@ -73,6 +73,14 @@ def say(spec: Spec, text: object) -> None:
 def wait(spec: Spec, _: Confinement) -> int:
     say(spec, "waiting")
     threading.Event().wait(60)
+    return 0
+
+
+def seal(spec: Spec, confinement: Confinement) -> int:
+    """As `miniapp_worker.main` does between the welcome and the app."""
+    say(spec, "sealing")
+    confinement.seal()
+    say(spec, "sealed")
     return 0
 
 

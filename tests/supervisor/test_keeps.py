@@ -19,9 +19,8 @@ from runtime_actors.supervisor.zygote import Keeps, Offers, WorkerLimits
 from tests.e2e.daemon import short_folder
 
 MIB = 2**20
-OWN = 48
+OWN = 32
 """MiB of a worker without any app."""
-GIB = 2**30
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a socket to another uid")
 
 
@@ -50,11 +49,11 @@ def socket_path(folder: Path) -> Iterator[Path]:
 # --- limits ---
 
 
-def test_the_limits_of_a_manifest_that_names_none_are_those_of_a_worker_and_a_gibibyte_of_addresses() -> None:
+def test_the_limits_of_a_manifest_that_names_none_leave_room_for_what_a_worker_is_without_an_app() -> None:
     made = limits_of(Limits())
 
     assert made == WorkerLimits(
-        memory_bytes=(256 + OWN) * MIB, address_space_bytes=GIB, cpu_s=3600, open_files=64, threads=16 + 4
+        memory_bytes=(256 + OWN) * MIB, address_space_bytes=880 * MIB, cpu_s=3600, open_files=64, threads=16 + 2
     )
 
 
@@ -83,7 +82,7 @@ def test_whatever_a_manifest_asks_for_its_heap_fits_into_its_addresses(asked: Li
     made = limits_of(asked)
 
     assert made.memory_bytes == (asked.memory_mb + OWN) * MIB
-    assert made.address_space_bytes >= made.memory_bytes + 720 * MIB
+    assert made.address_space_bytes >= made.memory_bytes + 592 * MIB
     assert (made.cpu_s, made.open_files) == (asked.cpu_s, asked.files)
     assert made.threads > asked.threads  # the runtime's own threads are not taken from the app's
 

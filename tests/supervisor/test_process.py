@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runtime_actors.supervisor.process import ExitStatus, Ties, reap_strangers, strongest_ties
+from runtime_actors.supervisor.process import ExitStatus, Ties, WorkerProcess, reap_strangers, strongest_ties
 from runtime_actors.supervisor.zygote import WorkerLimits
 from tests.supervisor.conftest import LIMIT_S, Nursery, wait_readable
 
@@ -31,7 +31,7 @@ def test_a_worker_is_a_child_of_the_daemon_in_a_session_of_its_own(nursery: Nurs
     assert facts["threads"] == 1
     assert facts["blocked"] == []
     assert facts["no_new_privs"] == "1"
-    assert facts["zmq_loaded"]
+    assert facts["ready_made"]
 
 
 def test_nothing_of_the_daemons_environment_reaches_a_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -174,6 +174,44 @@ def test_a_worker_waits_at_its_gate_until_it_is_released_and_ends_if_it_is_given
     assert nursery.end_of(released) == ExitStatus(code=0)
     nursery.logs.stop()
     assert len(nursery.logs.tail("held", 10)) == 1
+
+
+def held(nursery: Nursery) -> WorkerProcess:
+    log_fd = os.open("/dev/null", os.O_WRONLY)
+    spec = {"says_to": str(nursery.fifo)}
+    worker = nursery.zygote.fork("held", spec, log_fd=log_fd, entry="tests.supervisor.entries:seal")
+    os.close(log_fd)
+    nursery.workers.append(worker)
+    worker.release("token", held=True)
+    return worker
+
+
+def test_a_held_worker_goes_no_further_than_its_seal_before_it_is_admitted(nursery: Nursery) -> None:
+    worker = held(nursery)
+    assert nursery.hear() == "sealing"
+    assert not nursery.says_more()
+
+    worker.admit()
+
+    assert nursery.hear() == "sealed"
+    assert nursery.end_of(worker) == ExitStatus(code=0)
+
+
+def test_a_held_worker_that_is_given_up_ends_without_going_further(nursery: Nursery) -> None:
+    worker = held(nursery)
+    assert nursery.hear() == "sealing"
+
+    worker._close_gate()  # as the end of the daemon does
+
+    assert nursery.end_of(worker) == ExitStatus(code=1)
+    assert not nursery.says_more()
+
+
+def test_with_pipes_a_worker_that_should_be_held_is_not(nursery_with_pipes: Nursery) -> None:
+    worker = held(nursery_with_pipes)
+
+    wait_readable(worker.fileno())
+    assert nursery_with_pipes.hear().endswith("sealed")
 
 
 def test_a_signal_reaches_a_running_worker_and_is_refused_for_one_that_ended(nursery: Nursery) -> None:

@@ -60,9 +60,13 @@ class RuntimeEnd:
     def hear_frame(self) -> bytes:
         return self._socket.recv()
 
+    def hear_any(self) -> envelope.Envelope:
+        """The next thing the worker says."""
+        return envelope.decode(self.hear_frame())
+
     def hear(self, kind: str) -> envelope.Envelope:
         """The next thing the worker says, which must be of `kind`."""
-        said = envelope.decode(self.hear_frame())
+        said = self.hear_any()
         assert said.type == f"lineup.v1.{kind}", said
         return said
 

@@ -107,10 +107,10 @@ class Hostile:
     async def deaf(self, _call: MiniAppToolCall) -> None:
         """Read nothing any more, and say all the time that all is well."""
         connection = _session()._link._connection
-        connection._exchange = lambda: False
+        asyncio.get_running_loop().remove_reader(connection._socket)
         for beat in range(1000):
             pong = {"v": 1, "id": f"p{beat}", "type": "lineup.v1.session.pong", "sent_at": "2026-01-01T00:00:00Z"}
-            connection._dealer.send(_packed(pong | {"body": {"beat": beat}}))
+            connection.send(_packed(pong | {"body": {"beat": beat}}))
             await asyncio.sleep(0.05)
 
     # --- saying ---

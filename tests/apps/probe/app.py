@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable
 
 from miniapp_worker.sdk import CommandReceipt, JsonObject, MiniAppMessage, MiniAppSDK, MiniAppToolCall
 
+BEHAVIOURS = ("echo", "slow", "hold", "once", "brief", "fail", "bad", "die", "exact", "late", "operate")
+
 
 async def main(sdk: MiniAppSDK) -> None:
     probe = Probe(sdk)
     scope = sdk.context.app_scope
-    for name in ("echo", "slow", "hold", "once", "brief", "fail", "bad", "die", "exact", "late", "operate"):
+    for name in (*BEHAVIOURS, "move", "leave"):
         sdk.tools.handler(f"{scope}.{name}")(probe.logged(getattr(probe, name)))
     sdk.tools.subscribe_changes(probe.changed)
     sdk.inbox.subscribe(probe.text)
@@ -98,6 +100,17 @@ class Probe:
         ended = self._ends.setdefault(call.call_id, asyncio.Event())
         await ended.wait()
         await self._complete(call)
+
+    async def move(self, call: MiniAppToolCall) -> JsonObject:
+        """To the front, if it may, and out of the way again."""
+        await self._sdk.lifecycle.request_foreground()
+        await self._sdk.lifecycle.request_background()
+        return self._result(call)
+
+    async def leave(self, call: MiniAppToolCall) -> None:
+        """End the instance, unless it has other calls."""
+        await self._complete(call)
+        await self._sdk.lifecycle.request_close()
 
     async def fail(self, call: MiniAppToolCall) -> None:
         failing = self._sdk.tools.fail(call.call_id, code="app.nope", message="it was asked to")

@@ -6,10 +6,10 @@ import array
 import asyncio
 import errno
 import gc
+import importlib
 import os
 import socket
 import stat
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -40,7 +40,7 @@ async def main(sdk: MiniAppSDK) -> None:
 
     @sdk.tools.handler("network.libzmq")
     async def libzmq(call: MiniAppToolCall) -> JsonObject:
-        """Use the library of the channel for another connection. It may take the refusal for a fault, and abort."""
+        """Use the usual library for another connection. It may take the refusal for a fault, and abort."""
         if not call.repeated:
             await asyncio.to_thread(act_by_libzmq, **call.input)
         return {"repeated": call.repeated}
@@ -156,7 +156,7 @@ def named(descriptor: int) -> bool:
 
 
 def act_by_libzmq(act: str, address: str) -> None:
-    zmq = sys.modules["zmq"]
+    zmq = importlib.import_module("zmq")
     opened = zmq.Context().socket(zmq.DEALER)
     opened.setsockopt(zmq.LINGER, 0)  # what is never taken would be waited for
     getattr(opened, act)(address)
@@ -167,4 +167,4 @@ def act_by_libzmq(act: str, address: str) -> None:
 def own_door() -> str:
     """The path that this process once connected to."""
     link = next(one for one in gc.get_objects() if type(one).__name__ == "Link")
-    return str(link._endpoint).removeprefix("ipc://")
+    return str(link._path)

@@ -109,11 +109,11 @@ class Greedy:
         """Ask for the whole inbox as often as the credit allows, read no answer, and say that all is well."""
         if not call.repeated:
             connection = next(one for one in gc.get_objects() if type(one).__name__ == "_Connection")
-            connection._exchange = lambda: False
+            asyncio.get_running_loop().remove_reader(connection._socket)
             for number in range(ASKED):
-                connection._dealer.send(frame(f"a{number}", "inbox.list", {}))
+                connection.send(frame(f"a{number}", "inbox.list", {}))
             for beat in range(PATIENCE):
-                connection._dealer.send(frame(f"p{beat}", "session.pong", {"beat": beat}))
+                connection.send(frame(f"p{beat}", "session.pong", {"beat": beat}))
                 await asyncio.sleep(0.05)
         return {"repeated": call.repeated}
 

@@ -1,0 +1,1 @@
+"""Interact: where the person and the agent talk. Its scope is still called `chat`."""

@@ -1,0 +1,1 @@
+"""Ends the questions whose time is over."""

@@ -1,0 +1,85 @@
+"""Rows of grants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from runtime_actors.rules.grants import GrantRecord, GrantStatus
+
+if TYPE_CHECKING:
+    from runtime_actors.records.transaction import Transaction
+
+_COLUMNS: Final = tuple(GrantRecord.__dataclass_fields__)
+_SELECT: Final = f"select {', '.join(_COLUMNS)} from grants"  # noqa: S608 - our own column names
+_INSERT: Final = f"insert into grants ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
+_OF: Final = "where app_scope = ? and conversation_id = ? and capability = ?"
+_CHANGING: Final = ("status", "declined_wall_s", "expires_at", "expires_wall_s", "updated_at")
+_UPDATE: Final = f"update grants set {', '.join(f'{name} = ?' for name in _CHANGING)} where grant_id = ?"  # noqa: S608
+
+
+def get(tx: Transaction, grant_id: str) -> GrantRecord | None:
+    """By id."""
+    row = tx.row(f"{_SELECT} where grant_id = ?", grant_id)
+    return None if row is None else _made(row)
+
+
+def granted(tx: Transaction, app_scope: str, conversation_id: str, capability: str) -> list[GrantRecord]:
+    """Those in force, whose time may be over; the oldest first."""
+    found = tx.rows(f"{_SELECT} {_OF} and status = 'granted' order by rowid", app_scope, conversation_id, capability)
+    return [_made(row) for row in found]
+
+
+def asked_by_app(tx: Transaction, app_scope: str, conversation_id: str, capability: str) -> GrantRecord | None:
+    """The one that a person is being asked for, for the app itself and not for a call."""
+    row = tx.row(f"{_SELECT} {_OF} and status = 'asking' and call_id is null", app_scope, conversation_id, capability)
+    return None if row is None else _made(row)
+
+
+def asked_by_calls(tx: Transaction, app_scope: str, conversation_id: str, capability: str) -> list[GrantRecord]:
+    """Those that calls wait for; the oldest first."""
+    found = tx.rows(
+        f"{_SELECT} {_OF} and status = 'asking' and call_id is not null order by rowid",
+        app_scope,
+        conversation_id,
+        capability,
+    )
+    return [_made(row) for row in found]
+
+
+def last_decline(tx: Transaction, app_scope: str, conversation_id: str, capability: str) -> float | None:
+    """When a person said no last, in seconds since 1970."""
+    row = tx.row(
+        f"select max(declined_wall_s) from grants {_OF} and status = 'denied'",  # noqa: S608 - our own words
+        app_scope,
+        conversation_id,
+        capability,
+    )
+    return row[0] if row else None
+
+
+def of_question(tx: Transaction, interaction_id: str) -> list[GrantRecord]:
+    """What a question is about, as long as it is open."""
+    found = tx.rows(f"{_SELECT} where interaction_id = ? and status = 'asking' order by rowid", interaction_id)
+    return [_made(row) for row in found]
+
+
+def add(tx: Transaction, grant: GrantRecord) -> None:
+    """Insert."""
+    tx.sql.execute(_INSERT, [getattr(grant, name) for name in _COLUMNS])
+
+
+def save(tx: Transaction, grant: GrantRecord) -> None:
+    """Write what can change."""
+    tx.sql.execute(_UPDATE, (*(getattr(grant, name) for name in _CHANGING), grant.grant_id))
+
+
+def page(tx: Transaction, *, ended_too: bool, offset: int, limit: int) -> list[GrantRecord]:
+    """The oldest first."""
+    where = "" if ended_too else "where status in ('asking', 'granted')"
+    return [_made(row) for row in tx.rows(f"{_SELECT} {where} order by rowid limit ? offset ?", limit, offset)]
+
+
+def _made(row: tuple[Any, ...]) -> GrantRecord:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["status"] = GrantStatus(values["status"])
+    return GrantRecord(**values)

@@ -1,0 +1,1 @@
+"""Sends hosts what a person may see, and has recorded what a person does."""

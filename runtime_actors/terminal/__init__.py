@@ -1,0 +1,1 @@
+"""`lineup shell`: a host for a terminal."""

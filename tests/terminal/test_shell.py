@@ -1,0 +1,164 @@
+"""The shell on a real daemon: what an agent asks is on the screen, and what the person types reaches the agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runtime_actors.client import door_of
+from runtime_actors.client.host import HostSession
+from runtime_actors.terminal.app import Shell, make_shell
+from tests.e2e.daemon import short_folder
+from tests.faults.world import World
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+CONFIRM = {"title": "Deploy?", "prompt": "To everybody."}
+FIELDS = {
+    "title": "Who?",
+    "prompt": "",
+    "fields": [
+        {"id": "name", "label": "Name", "type": "text", "required": True},
+        {"id": "age", "label": "Age", "type": "number"},
+    ],
+}
+LIMIT_S = 20.0
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with short_folder() as folder:
+        world = World(folder / "s")
+        world.start()
+        yield world
+        world.close()
+
+
+def play(world: World, story: Callable[[Shell, Pilot[None]], Awaitable[None]], conversation: str | None = "c1") -> None:
+    """Tell a story to a shell that is attached to the daemon."""
+
+    async def telling() -> None:
+        shell = make_shell(HostSession(door_of(world.daemon.state, "host"), "shell", surfaces=True), conversation)
+        async with shell.run_test(size=(120, 50)) as pilot:
+            await story(shell, pilot)
+
+    asyncio.run(telling())
+
+
+async def until(pilot: Pilot[None], what: str, look: Callable[[], Any]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not look():
+            await pilot.pause(0.02)
+    assert look(), what
+
+
+async def typed(pilot: Pilot[None], words: str) -> None:
+    await pilot.press(*words, "enter")
+
+
+def in_background(do: Callable[[], object]) -> Coroutine[Any, Any, object]:
+    return asyncio.to_thread(do)
+
+
+def test_a_question_of_an_agent_is_answered_by_keyboard(world: World) -> None:
+    with world.agent() as agent:
+        key = agent.invoke_with("chat.confirm", CONFIRM)
+
+        async def story(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the question", lambda: shell.question is not None)
+            assert shell.question is not None
+            assert shell.question.app_title
+            await typed(pilot, "maybe")
+            assert shell.question is not None
+            await typed(pilot, "yes")
+            await until(pilot, "its end", lambda: shell.question is None)
+
+        play(world, story)
+
+        assert agent.final(key)["result"] == {"approved": True}
+
+
+def test_the_fields_of_an_input_are_filled_in_one_after_the_other(world: World) -> None:
+    with world.agent() as agent:
+        key = agent.invoke_with("chat.input", FIELDS)
+
+        async def story(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the question", lambda: shell.question is not None)
+            await typed(pilot, "Ada")
+            await typed(pilot, "36")
+            await until(pilot, "its end", lambda: shell.question is None)
+
+        play(world, story)
+
+        assert agent.final(key)["result"] == {"values": {"name": "Ada", "age": 36}}
+
+
+def test_what_was_written_into_an_input_is_there_for_the_next_shell(world: World) -> None:
+    with world.agent() as agent:
+        key = agent.invoke_with("chat.input", FIELDS)
+
+        async def begin(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the question", lambda: shell.question is not None)
+            await typed(pilot, "Ada")
+
+        async def go_on(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the question", lambda: shell.question is not None)
+            assert shell.question is not None
+            assert shell.question.draft == {"name": "Ada"}
+            await typed(pilot, "36")
+            await until(pilot, "its end", lambda: shell.question is None)
+
+        play(world, begin)
+        play(world, go_on)
+
+        assert agent.final(key)["result"] == {"values": {"name": "Ada", "age": 36}}
+
+
+def test_a_dismissed_question_is_cancelled(world: World) -> None:
+    with world.agent() as agent:
+        key = agent.invoke_with("chat.input", FIELDS)
+
+        async def story(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the question", lambda: shell.question is not None)
+            await pilot.press("escape")
+            await until(pilot, "its end", lambda: shell.question is None)
+
+        play(world, story)
+
+        assert agent.final(key)["status"] == "cancelled"
+
+
+def test_what_the_person_says_reaches_the_agent_and_the_timeline(world: World) -> None:
+    with world.agent() as agent:
+        agent.accepted(agent.invoke_with("chat.notice", {"title": "Hello", "message": "I am here."}))
+
+        async def story(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the conversation", lambda: "c1" in shell.board.conversations)
+            await until(pilot, "no question", lambda: shell.question is None)
+            await typed(pilot, "good morning")
+            await until(pilot, "the line", lambda: any(line.who == "person" for line in shell.board.of("c1").timeline))
+
+        play(world, story)
+
+        agent.wait("the text", lambda: agent.texts)
+        assert agent.texts == [("c1", "good morning")]
+
+
+def test_a_shell_attaches_again_when_the_daemon_is_back(world: World) -> None:
+    with world.agent() as agent:
+        agent.attached()
+
+        async def story(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the listings", lambda: shell.query_one("#state"))
+            await in_background(world.daemon.kill)
+            await in_background(world.start)
+            await in_background(lambda: agent.accepted(agent.invoke_with("chat.confirm", CONFIRM)))
+            await until(pilot, "the question", lambda: shell.question is not None)
+            await typed(pilot, "no")
+            await until(pilot, "its end", lambda: shell.question is None)
+
+        play(world, story)
