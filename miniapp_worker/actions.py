@@ -16,6 +16,8 @@ class MiniAppActions:
     def __init__(self, actions: Listeners[MiniAppMessage], acknowledge: Callable[[str], Awaitable[object]]) -> None:
         self._actions = actions
         self._acknowledge = acknowledge
+        # An app that does not ask for it knows from its context: it must not stay awake for an action it ignores.
+        self.subscribe(lambda _: None, kinds=["focus"])
 
     def subscribe(
         self, listener: Listener[RuntimeAction], *, kinds: Collection[ActionKind] | None = None

@@ -195,6 +195,8 @@ def _failure(error: BaseException) -> wire.ToolFailure:
     told = f"the MiniApp raised {type(error).__name__}"
     if isinstance(error, PayloadRefused):
         told = f"what the MiniApp wanted to send was refused: {error.detail}"
+    elif isinstance(error, RequestRefused):
+        told = f"the runtime refused what the MiniApp asked for: {error.code}: {error.detail}"
     elif (met := limit_met(error)) is not None:
         told = f"{told}: its process met its limit of {met}"
     return wire.ToolFailure(code="app.unhandled_exception", message=told[:_MOST_CHARACTERS])

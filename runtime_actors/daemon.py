@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime_actors import policy_file, registry, state_folder
+from runtime_actors import log, policy_file, registry, state_folder
 from runtime_actors.actor import Beat, Care, Ref, RuntimeActor, SetAside
 from runtime_actors.channel.actor import ChannelActor
 from runtime_actors.channel.descriptors import raise_fd_limit
@@ -150,7 +150,7 @@ class Daemon:
         groups = Parents.find(os.getpid(), self._name()) if sys.platform == "linux" else None
         catalogue, refused = registry.load(self.config.apps, state=self.config.state)
         for error in refused:
-            logger.warning("an app was left out: %s", error)
+            logger.warning("%s%s", log.LEFT_OUT, error)
         self.logs.start()
         self.watcher.start()
         self._start_zygote()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
@@ -9,6 +10,10 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "taskName", "asctime"}
+
+
+LEFT_OUT: Final = "an app was left out: "
+"""Begins what is logged of an app that cannot be registered. `lineup start` looks for it: see `left_out`."""
 
 
 class _TextFormatter(logging.Formatter):
@@ -35,6 +40,16 @@ class _JsonFormatter(logging.Formatter):
 
 def _extra(record: logging.LogRecord) -> dict[str, object]:
     return {key: value for key, value in record.__dict__.items() if key not in _STANDARD}
+
+
+def left_out(line: str) -> str | None:
+    """Which app was left out and why, if a line of the log, of either format, says that of one."""
+    if LEFT_OUT not in line:
+        return None
+    if line.startswith("{"):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            line = str(json.loads(line)["message"])
+    return line.partition(LEFT_OUT)[2] or None
 
 
 def set_up(log_format: Literal["text", "json"]) -> None:

@@ -89,6 +89,15 @@ class LineupApp:
         """
         return self.runtime.answer(self.conversation, given)
 
+    def close(self) -> None:
+        """Wish that the app is closed in this conversation, as the person does; the app decides.
+
+        Raises:
+            TooLong: It has no process here.
+
+        """
+        self.runtime.wish_close(self.conversation)
+
     def lines(self) -> list[str]:
         """What the app's processes printed in this conversation."""
         return self.runtime.lines(self.conversation)

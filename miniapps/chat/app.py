@@ -31,6 +31,7 @@ async def main(sdk: MiniAppSDK) -> None:
     sdk.inbox.subscribe(interact.heard)
     sdk.actions.subscribe(interact.written, kinds=["text"])
     sdk.actions.subscribe(interact.acted, kinds=["app"])
+    sdk.actions.subscribe(interact.stays, kinds=["close", "focus"])
     await sdk.run_until_stopped()
 
 
@@ -87,6 +88,9 @@ class Interact:
         wanted = str((action.data or {}).get("mode", "")) if action.name == "mode" else ""
         if wanted in MODES and wanted != self._sdk.context.mode:
             await self._screen.show(action.action_id, of_note(f"{wanted} is not available here; this stays in text."))
+
+    def stays(self, action: RuntimeAction) -> None:
+        """Take over a wish to close it, which changes nothing: it is the floor of its conversation."""
 
 
 class Screen:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from runtime_actors import state_folder
 from runtime_actors.bench.ground import LINEUP, end, tied
 from runtime_actors.errors import ExitCode
 
@@ -42,7 +43,9 @@ class KeptDaemon:
         """Serve `apps` from `state`. `planted` are failpoints for the first start only."""
         self.isolation = isolation
         """The minimum that is demanded; `process` once it turned out that no more can be had."""
-        self.log: Final = state.with_name(f"{state.name}.log")
+        self.log: Final = state / "logs" / "daemon.log"
+        """Where `lineup start` would keep it too."""
+        self._state = state
         self._arguments = ("run", f"--state={state}", *(f"--apps={folder}" for folder in apps), *options)
         self._planted = tuple(f"--failpoint={one}" for one in planted)
         self._changed = threading.Condition()
@@ -65,6 +68,11 @@ class KeptDaemon:
             NotServed: It does not.
 
         """
+        try:
+            state_folder.prepare(self._state)  # before the log lies in it
+            self.log.parent.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise NotServed(f"{error.strerror}: {error.filename}") from None
         self._thread.start()
         self.wait_serving(0)
 

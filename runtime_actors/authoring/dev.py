@@ -24,10 +24,12 @@ from runtime_actors.authoring.values import NoValue, minimal
 from runtime_actors.client import ClientError, DoorClient, door_of, parsed
 from runtime_actors.contract.agent import Listing, Query, Rows
 from runtime_actors.contract.base import JsonObject
+from runtime_actors.log import left_out
 from runtime_actors.rules.text import neutral
 
 _LOOK_S: Final = 0.5
 _CALLS: Final = 50
+_NOTHING_RUNS: Final = "nothing runs until this is mended; waiting for a change"
 Say = Callable[[str], None]
 
 
@@ -81,8 +83,9 @@ class _Session:
         if faults:
             for fault in faults:
                 self._tell(fault)
-            before = "the version before runs on; " if self._daemon is not None else ""
-            self._tell(f"{before}waiting for a change")
+            self._tell(
+                "the version before runs on; waiting for a change" if self._daemon is not None else _NOTHING_RUNS
+            )
             return
         if self._daemon is not None:
             self._daemon.stop()
@@ -94,15 +97,17 @@ class _Session:
         except (NotServed, ClientError) as failed:
             self._tell(str(failed))
             self._daemon.stop()
-            self._daemon = None
-            self._tell("waiting for a change")
+            self._daemon = None  # the version before was stopped for this one, and its files are no longer there
+            self._tell(_NOTHING_RUNS)
 
     def _tell_ready(self, daemon: KeptDaemon) -> None:
         app = read_app(self._folder)
         scope = app.manifest.app_scope
         if all(row["app_scope"] != scope or row["folder"] != app.folder for row in self._rows("apps")):
-            refused = [line for line in daemon.last_lines() if "refused" in line]
-            raise NotServed("\n".join(["the daemon does not register it:", *refused]))
+            why = [told for line in daemon.last_lines() if (told := left_out(line)) is not None]
+            raise NotServed(
+                "\n".join(["the daemon does not register it:", *why[-1:]])
+            )  # those before are older starts'
         if daemon.isolation != self._isolation:
             self._tell(UNCONFINED)
         first = self._isolation == SEALED and not self._calls

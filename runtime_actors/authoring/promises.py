@@ -52,6 +52,7 @@ KILLS: Final = Promise(
 CANCELS: Final = Promise(
     "honours-cancel", "A call that is wanted no longer is ended in time, also after a kill.", "3.2"
 )
+CLOSES: Final = Promise("takes-close", "It takes a person's wish to close it over within ten seconds.", "3.3")
 STOPS: Final = Promise("honours-stop", "Told to stop, the process ends by itself in time.", "3.3")
 CONVERSATIONS: Final = Promise("conversations", "Two conversations at once do not disturb each other.", "3")
 LATE: Final = Promise("late-news", "News of calls that are over, and texts, do not end the process.", "3.1")
@@ -70,6 +71,7 @@ PROMISES: Final = (
     KILLS,
     CONVERSATIONS,
     LATE,
+    CLOSES,
     STOPS,
     BEATS,
     ALIVE,

@@ -148,6 +148,16 @@ class PrivateRuntime:
         self.host.answer(asked["interaction_id"], given)
         return dict(asked["request"])
 
+    def wish_close(self, conversation: str) -> str:
+        """Wish that the app is closed there, as the person does; the id of the action.
+
+        Raises:
+            TooLong: It has no process there.
+
+        """
+        row = self.wait_for("a process of the app", lambda: self.process(conversation))
+        return str(self.host.act(row["instance_id"], "close").data["action_id"])
+
     def question(self, conversation: str) -> JsonObject:
         """The oldest question that is open there: `interaction_id`, `request`, `status` and more.
 

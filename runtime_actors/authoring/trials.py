@@ -28,6 +28,9 @@ OPTIONS: Final = ("--cancel-grace=2", "--stop-grace=4")
 _GRACE_S: Final = 2.0
 _SLACK_S: Final = 6.0
 """For a busy machine, on top of a grace."""
+_TAKEN_OVER_S: Final = 10.0
+"""After which hosts show an app as hanging (docs/people.md, section 4)."""
+_TAKEN_OVER: Final = {"action.acknowledged": "it took it over", "action.withdrawn": "it was closed"}
 _STOP_S: Final = 4.0
 _STOPS_WITHIN_S: Final = 2.0
 """Of its grace: whoever takes longer did not return, and was cancelled by the SDK or ended by the runtime."""
@@ -82,6 +85,7 @@ class Conformance:
                 (p.KILLS, self._kill),
                 (p.CONVERSATIONS, self._two_conversations),
                 (p.LATE, self._late_news),
+                (p.CLOSES, self._close),
                 (p.STOPS, self._stop),
             ):
                 yield self._tried(promise, trial)
@@ -216,6 +220,28 @@ class Conformance:
         cancel(call, "again")
         for _ in range(2):  # when the second one has ended, whatever the news did to the process is done
             self._tools.settle(case, self._runtime.call(case.tool_id, case.given, conversation))
+
+    def _close(self) -> Finding:
+        opened = self._tools.open_instance()
+        if opened is None:
+            return Finding(p.CLOSES, holds=None, detail="no call of it leaves an instance open")
+        action_id = self._runtime.wish_close(opened.conversation)
+        try:
+            became = self._runtime.wait_for(
+                "an acknowledgement", lambda: self._became_of_action(action_id), _TAKEN_OVER_S
+            )
+        except TooLong:
+            told = f"nobody took it over within {_TAKEN_OVER_S:g} s: sdk.actions.subscribe(..., kinds=['close'])"
+            return Finding(p.CLOSES, holds=False, detail=told)
+        finally:
+            self._tools.end(opened)
+        return Finding(p.CLOSES, holds=True, detail=became)
+
+    def _became_of_action(self, action_id: str) -> str | None:
+        for row in self._runtime.rows("audit"):
+            if row["subject"].get("action_id") == action_id and row["event"] in _TAKEN_OVER:
+                return _TAKEN_OVER[row["event"]]
+        return None
 
     def _stop(self) -> Finding:
         opened = self._tools.open_instance()

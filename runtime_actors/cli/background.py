@@ -27,6 +27,7 @@ from runtime_actors.config import RuntimeConfig
 from runtime_actors.contract.agent import Shutdown
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.errors import ExitCode
+from runtime_actors.log import left_out
 from runtime_actors.rules.text import neutral
 
 _START_S: Final = 60.0
@@ -103,6 +104,7 @@ def start_daemon(config: RuntimeConfig) -> int:
     report = _first_line(ours)
     watcher.poll()
     if report.startswith("ready "):
+        _show_left_out(log, begins_at)
         click.echo(report)
         return DONE
     if report.startswith("exit 3 "):
@@ -160,12 +162,22 @@ def _first_line(report: int) -> str:
 
 
 def _show_end(log: Path, begins_at: int) -> None:
+    for line in _lines(log, begins_at)[-_LAST_LINES:]:
+        say(f"  {neutral(line)}")
+
+
+def _show_left_out(log: Path, begins_at: int) -> None:
+    """Once each, however often the daemon had to be started."""
+    found = dict.fromkeys(why for line in _lines(log, begins_at) if (why := left_out(line)) is not None)
+    for why in found:
+        say(f"left out: {neutral(why)}")
+
+
+def _lines(log: Path, begins_at: int) -> list[str]:
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(begins_at if begins_at <= size else 0, size - 65_536))
-        lines = file.read().decode(errors="backslashreplace").splitlines()
-    for line in lines[-_LAST_LINES:]:
-        say(f"  {neutral(line)}")
+        return file.read().decode(errors="backslashreplace").splitlines()
 
 
 def _is_alive(pid: int | None) -> bool:

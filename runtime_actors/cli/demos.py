@@ -11,7 +11,9 @@ from runtime_actors.cli.options import stacked
 @click.command(short_help="Show the whole journey of a call, crashes included.")
 @stacked(
     click.option("--json", "as_json", is_flag=True, help="One JSON object a step."),
-    click.option("--keep/--no-keep", default=True, show_default=True, help="Keep the folder for a closer look."),
+    click.option(
+        "--keep/--no-keep", default=False, show_default=True, help="Keep its folder, and say how to look at it."
+    ),
 )
 def demo(as_json: bool, keep: bool) -> int:
     """Start a daemon in a temporary folder, call tools in real worker processes, kill a worker and the daemon.

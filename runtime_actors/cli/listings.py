@@ -10,7 +10,7 @@ import click
 
 from runtime_actors.cli.control import rows
 from runtime_actors.cli.exits import DONE, FAILED
-from runtime_actors.cli.options import json_option, stacked, state_option
+from runtime_actors.cli.options import json_option, only_conversation_option, stacked, state_option
 from runtime_actors.cli.show import say, show_json, show_pairs, show_rows
 from runtime_actors.client import Refused
 from runtime_actors.contract.agent import Listing
@@ -94,7 +94,7 @@ def ps(state: Path, as_json: bool, limit: int | None, ended_too: bool) -> int:
 @stacked(
     _shared,
     click.option("--as", "agent_id", metavar="NAME", help="Only this agent's."),
-    click.option("--conversation", "conversation_id", metavar="C", help="Only this conversation's."),
+    only_conversation_option,
     click.option("--scope", "app_scope", metavar="SCOPE", help="Only this app's."),
     click.option("--status", type=click.Choice(tuple(CallStatus)), help="Only those in this status."),
     click.option("--open", "only_open", is_flag=True, help="Only those that have not ended."),
@@ -145,15 +145,10 @@ def focus(state: Path, as_json: bool, limit: int | None) -> int:
     return _list("focus", state, as_json, limit)
 
 
-_conversation_option: Final = click.option(
-    "--conversation", "conversation_id", metavar="C", help="Only this conversation's."
-)
-
-
 @click.command()
 @stacked(
     _shared,
-    _conversation_option,
+    only_conversation_option,
     click.option("--all", "closed_too", is_flag=True, help="Also those that were closed."),
 )
 def surfaces(state: Path, as_json: bool, limit: int | None, conversation_id: str | None, closed_too: bool) -> int:
@@ -163,7 +158,7 @@ def surfaces(state: Path, as_json: bool, limit: int | None, conversation_id: str
 
 
 @click.command()
-@stacked(_shared, _conversation_option)
+@stacked(_shared, only_conversation_option)
 def artifacts(state: Path, as_json: bool, limit: int | None, conversation_id: str | None) -> int:
     """List what apps made for agents; an agent gets one with: lineup agent artifact ID FILE."""
     filters: JsonObject = {} if conversation_id is None else {"conversation_id": conversation_id}
@@ -173,7 +168,7 @@ def artifacts(state: Path, as_json: bool, limit: int | None, conversation_id: st
 @click.command()
 @stacked(
     _shared,
-    click.option("--conversation", "conversation_id", metavar="C", help="Only this conversation's."),
+    only_conversation_option,
     click.option("--all", "ended_too", is_flag=True, help="Also questions that have ended."),
 )
 def interactions(state: Path, as_json: bool, limit: int | None, conversation_id: str | None, ended_too: bool) -> int:

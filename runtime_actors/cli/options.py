@@ -38,10 +38,12 @@ state_option: Final = click.option(
 )
 
 
-def _spelled_as(adapter: TypeAdapter[str], what: str) -> Callable[[click.Context, click.Parameter, str], str]:
-    def check(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
+def _spelled_as(
+    adapter: TypeAdapter[str], what: str
+) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    def check(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
         try:
-            return adapter.validate_python(given)
+            return None if given is None else adapter.validate_python(given)
         except ValidationError:
             raise click.BadParameter(f"{given!r} is no name of {what}") from None
 
@@ -59,13 +61,14 @@ as_option: Final = click.option(
     ),
     help="Agent identity.",
 )
+_conversation: Final = _spelled_as(
+    TypeAdapter(ConversationId), "a conversation: A-Z, a-z, 0-9 and ._:-, at most 128 characters"
+)
 conversation_option: Final = click.option(
-    "--conversation",
-    metavar="C",
-    default="main",
-    show_default=True,
-    callback=_spelled_as(TypeAdapter(ConversationId), "a conversation: A-Z, a-z, 0-9 and ._:-, at most 128 characters"),
-    help="Conversation.",
+    "--conversation", metavar="C", default="main", show_default=True, callback=_conversation, help="Conversation."
+)
+only_conversation_option: Final = click.option(
+    "--conversation", "conversation_id", metavar="C", callback=_conversation, help="Only this conversation's."
 )
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 

@@ -15,6 +15,7 @@ from runtime_actors.client import Refused
 from runtime_actors.contract.agent import ReloadPolicy, RevokeGrant
 from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.errors import PolicyRefused
+from runtime_actors.rules.policy_text import closed_rules
 from runtime_actors.rules.text import neutral
 
 _RULE = ("rule", "app", "agent", "conversation", "about", "name", "decision", "for", "expires_s")
@@ -40,7 +41,10 @@ def policy() -> None:
 @policy.command()
 @stacked(click.argument("file", type=click.Path(path_type=Path)), json_option)
 def check(file: Path, as_json: bool) -> int:
-    """Check a policy file. Exit code 1 with one line a mistake: where it is, and what to write instead."""
+    """Check a policy file. Exit code 1 with one line a mistake: where it is, and what to write instead.
+
+    A rule that can be read and permits nothing, for its capability is never granted, is a warning: exit code 0.
+    """
     try:
         found = policy_file.read(file)
     except PolicyRefused as refused:
@@ -50,6 +54,11 @@ def check(file: Path, as_json: bool) -> int:
             else:
                 click.echo(neutral(fault))
         return FAILED
+    for useless in closed_rules(found):
+        if as_json:
+            show_json({"warning": useless})
+        else:
+            click.echo(f"warning: {neutral(useless)}")
     if not as_json:
         click.echo(f"{neutral(str(file))}: {len(found.rules)} rules, which can be used")
     return DONE
@@ -101,7 +110,12 @@ def grants(context: click.Context, state: Path, as_json: bool, limit: int | None
 @stacked(click.argument("grant_id", metavar="ID"), state_option, json_option)
 def revoke(grant_id: str, state: Path, as_json: bool) -> int:
     """Take back what was permitted, for all requests to come."""
-    data = order(state, "lineup.v1.control.revoke_grant", RevokeGrant(grant_id=grant_id[:128] or "-"))
+    try:
+        data = order(state, "lineup.v1.control.revoke_grant", RevokeGrant(grant_id=grant_id[:128] or "-"))
+    except Refused as refused:
+        if as_json:
+            show_json(refused.rejected.to_wire())
+        raise
     if as_json:
         show_json(data)
     else:

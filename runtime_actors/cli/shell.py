@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
+from pydantic import TypeAdapter, ValidationError
 
 from runtime_actors.cli.exits import DONE, USAGE
 from runtime_actors.cli.options import stacked, state_option
 from runtime_actors.cli.show import say
 from runtime_actors.client import door_of
 from runtime_actors.client.host import HostSession
+from runtime_actors.contract.base import AgentName, ConversationId
+
+
+def _spelled(spelling: Any) -> Callable[[click.Context, click.Parameter, str | None], str | None]:  # noqa: ANN401 - an annotated str
+    adapter: TypeAdapter[str] = TypeAdapter(spelling)
+
+    def check(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+        try:
+            return None if given is None else adapter.validate_python(given)
+        except ValidationError as error:
+            raise click.BadParameter(error.errors(include_url=False)[0]["msg"]) from None
+
+    return check
 
 
 @click.command(short_help="A host for this terminal: timeline, questions, surfaces, apps.")
 @stacked(
     state_option,
-    click.option("--conversation", help="Begin with this one."),
-    click.option("--name", default="shell", show_default=True, help="Of this host, in the audit log."),
+    click.option("--conversation", callback=_spelled(ConversationId), help="Begin with this one."),
+    click.option(
+        "--name",
+        default="shell",
+        show_default=True,
+        callback=_spelled(AgentName),
+        help="Of this host, in the audit log.",
+    ),
 )
 def shell(state: Path, conversation: str | None, name: str) -> int:
     """Show what agents and apps want of you, and answer by keyboard.

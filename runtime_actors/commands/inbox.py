@@ -159,12 +159,13 @@ def put_call(tx: Transaction, call: CallRecord, *, repeated: bool) -> None:
         tx.follow_ups.append(Deliver(call.instance_id, _call_message(row, call)))
 
 
-def withdraw_call(tx: Transaction, call: CallRecord) -> None:
-    """Take a call's message out of the inbox, unless it was acknowledged before."""
+def withdraw_call(tx: Transaction, call: CallRecord) -> bool:
+    """Take a call's message out of the inbox; False if it was acknowledged before."""
     if call.message is None or not boxes.remove(tx, call.conversation_id, call.app_scope, call.message):
-        return
+        return False
     if call.instance_id:
         tx.follow_ups.append(Settled(call.instance_id, call.message))
+    return True
 
 
 def put_news(tx: Transaction, conversation_id: str, app_scope: str, kind: NewsKind, body: WireModel) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from runtime_actors.commands import policy, put_off, questions, receipts
+from runtime_actors.commands import inbox, policy, put_off, questions, receipts
 from runtime_actors.commands.command import command
 from runtime_actors.contract.interactions import InteractionReceipt
 from runtime_actors.contract.rejection import Rejection, RejectionCode
@@ -93,7 +93,7 @@ def request_interaction(tx: Transaction, ask: AskPerson) -> InteractionState | R
     opened = questions.open_question(tx, question)
     if isinstance(opened, Rejection):
         return _refuse(tx, by, opened.code, opened.detail)
-    if may.call is not None and may.call.status is not CallStatus.RUNNING:
+    if may.call is not None:
         _note_taken_over(tx, by, may.call)
     return InteractionState(rows.record(opened))
 
@@ -148,6 +148,17 @@ def _take_over_again(tx: Transaction, by: Asker, call_id: str | None) -> None:
 
 
 def _note_taken_over(tx: Transaction, by: Asker, call: CallRecord) -> None:
+    """Settle its message, too: an app that waits for a person has nothing in its inbox to stay awake for."""
+    if inbox.withdraw_call(tx, call):
+        tx.note(
+            "message.acknowledged",
+            conversation_id=call.conversation_id,
+            instance_id=by.instance_id,
+            message_id=f"m{call.message}",
+            call_id=call.call_id,
+        )
+    if call.status is CallStatus.RUNNING:
+        return
     tx.note(
         "call.running",
         agent_id=call.agent_id,

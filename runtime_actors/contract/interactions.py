@@ -7,7 +7,17 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from runtime_actors.contract.base import CallId, JsonObject, Key, Reason, Timestamp, WireModel, check_line, check_prose
+from runtime_actors.contract.base import (
+    CallId,
+    JsonObject,
+    Key,
+    Reason,
+    Revision,
+    Timestamp,
+    WireModel,
+    check_line,
+    check_prose,
+)
 
 MAX_ACTIONS: Final = 64
 MAX_FIELDS: Final = 32
@@ -245,5 +255,5 @@ class OldToolCall(WireModel):
     call_id: CallId
     tool: InteractionKind
     input: JsonObject
-    inventory_revision: str | None = None
+    inventory_revision: Revision | None = None
     """Without one the current revision counts."""

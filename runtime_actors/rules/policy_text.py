@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic import TypeAdapter, ValidationError
 
 from runtime_actors.contract.base import AgentName, AppScope, Capability, ConversationId, ToolId
+from runtime_actors.contract.capabilities import is_closed
 from runtime_actors.rules.policy import KNOWN, Kind, Policy, Rule, Verdict
 
 if TYPE_CHECKING:
@@ -74,6 +75,15 @@ def parse(text: bytes) -> Policy | list[PolicyFault]:
     except RecursionError:
         return [PolicyFault("it is nested too deeply; write [[rule]] tables")]
     return _Reader(spelled.splitlines(), raw).read(hashlib.sha256(text).hexdigest())
+
+
+def closed_rules(policy: Policy) -> list[str]:
+    """Of each rule that allows or asks for what is never granted: a sentence that says so."""
+    return [
+        str(PolicyFault(f'"{rule.name}" is never granted, whatever a rule says', rule=rule.number, field="capability"))
+        for rule in policy.rules
+        if rule.kind == "capability" and rule.verdict is not Verdict.DENY and is_closed(rule.name or "")
+    ]
 
 
 class _Reader:

@@ -89,6 +89,7 @@ def _app_faults(manifest: MiniAppManifest, *, packaged: bool) -> list[Fault]:
     ids = [tool.id for tool in manifest.tools]
     faults += [(f"/tools/{at}/id", f"'{one}' is there twice") for at, one in enumerate(ids) if one in ids[:at]]
     faults += _title_faults(manifest)
+    faults += _scope_faults(manifest)
     declared = manifest.requested_capabilities
     faults += [
         (f"/requested_capabilities/{at}", f"'{one}' is there twice")
@@ -110,6 +111,13 @@ def _title_faults(manifest: MiniAppManifest) -> list[Fault]:
     if not plain:
         return [(at, "needs a letter or a digit")]
     return [(at, f"'{name}' is in it, which names the runtime") for name in RUNTIME_NAMES if name in plain]
+
+
+def _scope_faults(manifest: MiniAppManifest) -> list[Fault]:
+    if manifest.extensions.title is None:
+        return []  # then the scope is the title, and was looked at as such
+    named = [one for one in manifest.app_scope.split("-") if one in RUNTIME_NAMES]
+    return [("/app_scope", f"'{name}' is in it, which names the runtime") for name in named[:1]]
 
 
 def plain_title(title: str) -> str:

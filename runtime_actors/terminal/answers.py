@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_LARGEST: Final = 2**53 - 1
 _YES, _NO = frozenset({"y", "yes", "是", "好"}), frozenset({"n", "no", "否", "不"})
 
 
@@ -43,7 +45,7 @@ def filled(fields: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> dic
     """The values of an input from what was typed into its fields; empty ones are left out.
 
     Raises:
-        NotAnAnswer: A number is none, or a required field is empty.
+        NotAnAnswer: A value is outside its field's limits, or a required field is empty.
 
     """
     values: dict[str, Any] = {}
@@ -53,7 +55,7 @@ def filled(fields: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> dic
             if field.get("required"):
                 raise NotAnAnswer(f"{field['label']} is needed")
             continue
-        values[field["id"]] = _number(field, text) if field["type"] == "number" else text
+        values[field["id"]] = _number(field, text) if field["type"] == "number" else _text(field, text)
     return values
 
 
@@ -62,7 +64,23 @@ def _number(field: Mapping[str, Any], text: str) -> int | float:
         value = float(text)
     except ValueError:
         raise NotAnAnswer(f"{field['label']} must be a number") from None
+    if not math.isfinite(value) or abs(value) > _LARGEST:
+        raise NotAnAnswer(f"{field['label']} is too large")
+    _check_range(field, "minimum", "maximum", value, "")
     return int(value) if value.is_integer() else value
+
+
+def _text(field: Mapping[str, Any], text: str) -> str:
+    _check_range(field, "min_length", "max_length", len(text), " characters")
+    return text
+
+
+def _check_range(field: Mapping[str, Any], lowest: str, highest: str, value: float, unit: str) -> None:
+    least, most = field.get(lowest), field.get(highest)
+    if least is not None and value < least:
+        raise NotAnAnswer(f"{field['label']}: at least {least:g}{unit}")
+    if most is not None and value > most:
+        raise NotAnAnswer(f"{field['label']}: at most {most:g}{unit}")
 
 
 def _yes_or_no(words: str) -> bool:

@@ -119,7 +119,9 @@ class Board:
             one = self.of(str(row["conversation_id"]))
             one.states[instance_id] = str(row["state"])
             scopes[instance_id] = str(row["app_scope"])
-            one.titles.setdefault(instance_id, str(row["app_scope"]))
+            one.titles[instance_id] = neutral(str(row.get("app_title") or row["app_scope"]))
+            if row.get("hanging"):
+                one.hanging.add(instance_id)
         for row in focus:
             one = self.of(str(row["conversation_id"]))
             one.stack = tuple(

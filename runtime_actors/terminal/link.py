@@ -36,9 +36,18 @@ class Failed:
     """The daemon does not let this host in, or what was asked of it failed."""
 
     why: str
+    about: str | None = None
+    """The question that it was about."""
 
 
 News = Listings | HostReady | Lost | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    do: Callable[[HostSession], HostDone | None]
+    about: str | None
+    quiet: bool
 
 
 class Link:
@@ -46,7 +55,7 @@ class Link:
 
     def __init__(self, session: HostSession, tell: Callable[[News | HostEvent], None]) -> None:
         self._session, self._tell = session, tell
-        self._wishes: queue.SimpleQueue[Callable[[HostSession], HostDone | None] | None] = queue.SimpleQueue()
+        self._wishes: queue.SimpleQueue[_Wish | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="host", daemon=True)
 
     def start(self) -> None:
@@ -58,9 +67,11 @@ class Link:
         self._wishes.put(None)
         self._thread.join(timeout=5.0)
 
-    def do(self, wish: Callable[[HostSession], HostDone | None]) -> None:
-        """Have something done by the session; a refusal comes as `Failed`."""
-        self._wishes.put(wish)
+    def do(
+        self, wish: Callable[[HostSession], HostDone | None], *, about: str | None = None, quiet: bool = False
+    ) -> None:
+        """Have something done by the session. A refusal comes as `Failed`, unless nobody needs to know of it."""
+        self._wishes.put(_Wish(wish, about, quiet))
 
     def _run(self) -> None:
         with self._session as session:
@@ -79,9 +90,10 @@ class Link:
             if wish is None:
                 return False
             try:
-                wish(session)
+                wish.do(session)
             except ClientError as error:
-                self._tell(Failed(str(error)))
+                if not wish.quiet:
+                    self._tell(Failed(str(error), wish.about))
 
     def _listen(self, session: HostSession) -> None:
         news = session.next_news(_LISTEN_S)

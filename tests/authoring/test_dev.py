@@ -91,6 +91,23 @@ def test_a_mistake_is_told_with_its_place_and_the_version_before_runs_on(dev: De
     dev.hear("app.py, line ")
 
 
+def test_a_mistake_that_shows_only_at_the_start_leaves_nothing_running_and_that_is_said(dev: Dev) -> None:
+    dev.hear("is served")
+
+    dev.replace("manifest.json", '"title": "Tea"', '"title": "Whiteboard"')
+    dev.hear("reads like the title of another app")
+    dev.hear("nothing runs until this is mended")
+    dev.replace("manifest.json", '"handling": "launch"', '"handling": "lunch"')
+    dev.hear("nothing runs until this is mended", 2)
+    dev.replace("manifest.json", '"handling": "lunch"', '"handling": "launch"')
+    dev.replace("manifest.json", '"title": "Whiteboard"', '"title": "Tea"')
+
+    dev.hear("is served", 2)
+    assert "the version before runs on" not in dev.said
+    assert (dev.state / "logs" / "daemon.log").exists()
+    assert sorted(path.name for path in dev.app.parent.iterdir()) == ["out", "state", "tea"]
+
+
 def test_ctrl_c_ends_all_of_it(dev: Dev) -> None:
     dev.hear("is served")
     family = psutil.Process(dev.process.pid).children(recursive=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime_actors import registry
 from runtime_actors.authoring.scaffold import FILES, CannotMake, make
 from runtime_actors.simulator import Player, read_scenario
 from tests.authoring.conftest import lineup, run_pytest
@@ -24,7 +25,34 @@ def test_the_app_is_named_after_its_folder_everywhere(folder: Path) -> None:
     assert manifest["app_scope"] == "my-list"
     assert [tool["id"] for tool in manifest["tools"]] == ["my-list.start", "my-list.tick", "my-list.clear"]
     assert [path.relative_to(folder / "my-list").as_posix() for path in written] == list(FILES)
-    assert not any("example" in path.read_text() for path in written)
+    assert manifest["extensions"]["title"] == "My list"
+    assert manifest["extensions"]["description"].startswith("My list: ")
+    assert not any("example" in path.read_text().lower() for path in written)
+
+
+def test_two_of_them_are_served_side_by_side(folder: Path) -> None:
+    made = [make(folder / name)[0].parent for name in ("tea", "coffee")]
+
+    _, refused = registry.load(made)
+
+    assert refused == []
+
+
+@pytest.mark.parametrize(
+    ("name", "proposed"),
+    [
+        ("runtime", "'app'"),
+        ("my-lineup", "'my'"),
+        ("lineup-tools", "'tools'"),
+        ("line-up", "'app'"),
+        ("lineups", "'s'"),
+        ("chat", "'my-chat'"),
+        ("interact", "'my-interact'"),
+    ],
+)
+def test_a_name_that_could_not_be_served_is_refused_with_one_that_can(folder: Path, name: str, proposed: str) -> None:
+    with pytest.raises(CannotMake, match=proposed):
+        make(folder / name)
 
 
 def test_workers_with_a_uid_of_their_own_can_read_it_whatever_the_umask(folder: Path) -> None:
@@ -75,7 +103,7 @@ def test_its_own_tests_pass_with_every_kill(tea: Path) -> None:
     run = run_pytest("-q", "-rs", cwd=tea)
 
     assert run.returncode == 0, run.stdout
-    assert "9 passed, 1 skipped" in run.stdout
+    assert "10 passed, 1 skipped" in run.stdout
     assert "no kill after ack" in run.stdout  # it never acknowledges: reporting progress takes a call over too
 
 

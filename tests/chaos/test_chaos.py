@@ -74,11 +74,11 @@ def test_a_healthy_app_holds_where_faults_are_drawn_and_outcomes_are_dropped(hea
 
 
 def test_three_apps_and_a_person_hold_whatever_is_drawn() -> None:
-    """The short form of the nightly run; seeds that struck with each kind of fault between them."""
-    code, runs, summary = played("three-apps", "--seed=1", "--runs=10", "--jobs=2")
+    """The short form of the nightly run; these seeds plan each kind of fault."""
+    code, runs, summary = played("three-apps", "--seed=19", "--runs=10", "--jobs=2")
 
     assert code == 0, [run for run in runs if not run["ok"]]
-    assert [run["seed"] for run in runs] == list(range(1, 11))
+    assert [run["seed"] for run in runs] == list(range(19, 29))
     assert set(summary["struck"]) == set(FAULTS)
     assert summary["calls"] == 60
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -12,12 +13,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 import pytest
 
 from runtime_actors.cli import main
+from runtime_actors.log import LEFT_OUT, left_out, set_up
 from tests.e2e.daemon import ACCEPTED, wait_until
 
 WAIT_S = 15.0
@@ -79,6 +81,36 @@ def lineup() -> Iterator[Lineup]:
             stopped = command.spawn("stop")
             assert stopped.returncode == 0, stopped.stderr
             command.wait(lambda: not _processes_of(folder))  # they are past their last lock, and may still be ending
+
+
+def test_an_app_that_is_left_out_is_told_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "apps" / "broken").mkdir(parents=True)
+    (tmp_path / "apps" / "broken" / "manifest.json").write_text("{")
+    with tempfile.TemporaryDirectory(prefix="lu-") as folder:
+        command = Lineup(Path(folder))
+        try:
+            started = command.spawn("start", "--durability", "process", "--apps", str(tmp_path / "apps"), *ACCEPTED)
+        finally:
+            command.spawn("stop")
+            command.wait(lambda: not _processes_of(folder))
+
+    assert started.returncode == 0
+    assert [line.split(": ")[:2] for line in started.stderr.splitlines()] == [["lineup", "left out"]]
+    assert "manifest.json: " in started.stderr
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_log_of_either_format_tells_which_app_was_left_out(
+    log_format: Literal["text", "json"], capsys: pytest.CaptureFixture[str]
+) -> None:
+    handlers, level = logging.root.handlers[:], logging.root.level
+    try:
+        set_up(log_format)
+        logging.getLogger("lineup").warning("%s%s", LEFT_OUT, 'apps/"one": why')
+    finally:
+        logging.root.handlers[:], logging.root.level = handlers, level
+
+    assert left_out(capsys.readouterr().err.strip()) == 'apps/"one": why'
 
 
 def test_a_second_daemon_is_refused_with_3_and_the_first_goes_on(lineup: Lineup) -> None:

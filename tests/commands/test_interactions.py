@@ -14,12 +14,12 @@ import miniapps
 from runtime_actors import registry
 from runtime_actors.commands import calls, inbox, instances, interactions, put_off, questions, recovery, views
 from runtime_actors.commands.asker import Asker
-from runtime_actors.commands.follow_ups import Deliver, DueAt, InteractionDueAt, Shown, TellInteraction
+from runtime_actors.commands.follow_ups import Deliver, DueAt, InteractionDueAt, Settled, Shown, TellInteraction
 from runtime_actors.config import Bounds
 from runtime_actors.contract import codec
 from runtime_actors.contract.host import HostAnswer
 from runtime_actors.contract.interactions import InteractionRecord, InteractionStatus, UiCancel, UiRequest
-from runtime_actors.contract.rejection import RejectionCode
+from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.records import interactions as rows
 from runtime_actors.records.transaction import Transaction, rfc3339
 from runtime_actors.rules.calls import NEVER_S, CallRecord
@@ -237,7 +237,20 @@ def test_a_question_takes_its_call_over(records: Records) -> None:
     asked(records, parent_call_id="c1")
 
     assert records.call().status == "running"
-    assert [entry.event for entry in records.audit()][-2:] == ["interaction.opened", "call.running"]
+    events = [entry.event for entry in records.audit()]
+    assert events[-3:] == ["interaction.opened", "message.acknowledged", "call.running"]
+
+
+def test_a_question_settles_the_message_of_its_call(records: Records) -> None:
+    call = admitted(records)
+    attached(records, call.instance_id)
+
+    asked(records, parent_call_id="c1")
+
+    waiting = inbox.read_inbox(records.transaction(), inbox.InboxPageOf(call.instance_id or "", frozenset(), 0, 10))
+    assert not isinstance(waiting, Rejection)
+    assert waiting.messages == ()
+    assert [told.number for told in records.told(Settled)] == [1]
 
 
 def test_a_request_is_at_most_48_kib(records: Records) -> None:

@@ -226,7 +226,9 @@ def test_the_commands_check_show_reload_list_and_revoke(world: World, host: Host
     listed = lineup("grants", state, "--json")
     grant = json.loads(listed.stdout)
     revoked = lineup("grants", "revoke", grant["grant_id"], state)
-    again = lineup("grants", "revoke", "gra-nobody", state)
+    again = lineup("grants", "revoke", "gra-nobody", state, "--json")
+    file.write_text('[[rule]]\ncapability = "camera"\ndecision = "ask"\n')
+    useless = lineup("policy", "check", str(file), "--json")
     file.write_text('[[rule]]\ndecision = "no"\n')
     wrong = lineup("policy", "reload", state)
     unchecked = lineup("policy", "check", str(file), "--json")
@@ -235,7 +237,8 @@ def test_the_commands_check_show_reload_list_and_revoke(world: World, host: Host
     assert json.loads(shown.stdout)["name"] == "probe.echo"
     assert (grant["status"], grant["span"]) == ("granted", "always")
     assert "revoked" in revoked.stdout
-    assert again.returncode == 3
+    assert (again.returncode, json.loads(again.stdout)["code"]) == (3, "not_found")
+    assert (useless.returncode, "never granted" in json.loads(useless.stdout)["warning"]) == (0, True)
     assert (wrong.returncode, unchecked.returncode) == (2, 1)
     assert "line 2" in wrong.stderr
     assert "line 2" in json.loads(unchecked.stdout)["fault"]

@@ -22,7 +22,7 @@ NATIVE: Final = frozenset({"kill-daemon", "kill-zygote", "kill-worker", "cut-wor
 """What failpoints do by themselves; for all else the daemon stands still there until the nemesis has done it."""
 ROUNDS: Final = 4
 """At most: faults that did not strike get another chance."""
-_LATER: Final = 4
+_LATER: Final = 8
 """The passing at which some worker lives, whatever the command."""
 EXPECTED_ERRORS: Final = (
     "actor=supervisor kind=Listening",  # the spoiled instance is to be forked

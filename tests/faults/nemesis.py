@@ -174,9 +174,11 @@ class Nemesis(threading.Thread):
             case "stop":
                 peer.signal(signal.SIGSTOP)
                 return lambda: peer.signal(signal.SIGCONT)
-            case _:
+            case _ if peer.is_ready:
                 peer.signal(signal.SIGUSR1)
                 return lambda: None
+            case _:
+                return None
 
     def _go_on(self) -> None:
         process = self._daemon.process

@@ -45,7 +45,7 @@ class Round:
         if self.number == 1:
             self._end_kept()
         self._revoke()
-        self.world.drain()
+        self.world.drain(_PROGRESS_S)
 
     def rest(self) -> None:
         """Until everything sleeps that was used just now."""

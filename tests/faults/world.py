@@ -123,7 +123,7 @@ class World:
         if self._host is not None:
             self._host[0].cut.set()
         for peer in self.peers:
-            if peer.kind == "host" and peer.is_running:
+            if peer.kind == "host" and peer.is_ready:
                 peer.signal(signal.SIGUSR1)
 
     def _end_host(self) -> None:

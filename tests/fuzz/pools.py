@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import Any, Final
 
 from runtime_actors.contract.protocol import Door
-from tests.fuzz.scene import CAPABILITIES, Scene
+from tests.fuzz.scene import CAPABILITIES, CONTENT, NAME, NONCE, PICK, SURE, Scene
 from tests.fuzz.shapes import Pools
 from tests.fuzz.source import ODD_TEXTS, Source
 from tests.golden_files import RELAY_SECRET, TOKENS, WORKER_TOKEN
@@ -27,6 +29,7 @@ _FILTERS: Final[tuple[Any, ...]] = (
     *({"agent_id": "bob"}, {"instance_id": "ins-1"}, {"instance_id": "../.."}),
 )
 _PLACES: Final = ("0", "1", "3", "10", "00", "-1", "", "\u00b2", "\u0663", "9" * 18, "9" * 19, "9" * 30, "9" * 5000)
+NOTE: Final = {"kind": "notice", "title": "By the way", "message": "It is late"}
 _TEXTS: Final = (
     *("", "hello", "\u202e", "\u00e9\u4e2d\U0001f600", "x" * 2000, "x" * 2001),
     *("x" * 65_536, "\u00e9" * 40_000),
@@ -52,6 +55,7 @@ def pools(scene: Scene, door: Door, kind: str, to: str) -> Pools:
         "reason": _TEXTS[:6],
         "data": ({}, {"a": 1}, {"a": "x" * 16_384}, {"a": [0] * 1000}),
     }
+    found |= _of_people()
     if door == "agent":
         found |= {
             "message_id": lambda source: f"t{source.random.randrange(200)}",
@@ -84,6 +88,71 @@ def pools(scene: Scene, door: Door, kind: str, to: str) -> Pools:
             "path": ("/tmp/x", "", "x", "/", "../x", "\u202e"),  # noqa: S108 - nobody opens it
         }
     return found
+
+
+def _of_people() -> dict[str, Any]:
+    """What is between apps and people."""
+    content = base64.b64encode(CONTENT).decode()
+    return {
+        "interaction_id": (*(f"int-{number}" for number in range(1, 8)), "int-99", "never"),
+        "parent_call_id": (None, "c-run", "c-run", "c-done", "b-wait"),
+        "surface_id": ("srf-1", "srf-1", "srf-2", "srf-99"),
+        "artifact_id": ("art-1", "art-1", "art-2", "art-99"),
+        "action_id": ("act-1", "act-1", "act-2", "act-99", None),
+        "grant_id": ("gra-1", "gra-2", "gra-99"),
+        "key": (None, None, "k1", "k2"),
+        "request": (
+            SURE,
+            NAME,
+            PICK,
+            NOTE,
+            NOTE | {"acknowledge_label": "OK"},
+            SURE | {"title": "\u202e"},
+            {"kind": "x"},
+        ),
+        "surface": ({"kind": "board", "title": "B"}, {"kind": "board", "title": "B", "state": {"a": [1, {"b": None}]}}),
+        "patch": ({"a": 2}, {"a": None}, {"b": {"c": {"d": 1}}}, {}, {"a": "x" * 65_000}, {"deep": _deep(40)}, None),
+        "state": ({}, {"a": 1}, {"a": "x" * 70_000}, {"deep": _deep(70)}),
+        "expires_at": (
+            None,
+            "2026-01-01T13:00:00Z",
+            "2020-01-01T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "9999-12-31T23:59:59Z",
+        ),
+        "approved": (True, False, None),
+        "acknowledged": (True, None, False),
+        "action_ids": (None, ["a"], ["b", "a"], ["a", "a"], [], ["c"]),
+        "values": (None, {"name": "x"}, {"name": ""}, {"name": 1}, {}, {"name": "x" * 10_001}, {"x": "y"}),
+        "sequence": (0, 1, 2, 2**53 - 1),
+        "capability": ("notify", "notify", "network.http", "network", "fetch", "print", "x"),
+        "host": ("screen", "screen", "other"),
+        "nonce": (NONCE, NONCE, "m" * 16, "short"),
+        "on_screen": (None, "talk", "bobs", "new"),
+        "content": (
+            content,
+            content,
+            content[:8],
+            content + "=",
+            "",
+            "=",
+            "not base64 \u00e9",
+            content[:-1],
+            "A" * 131_072,
+        ),
+        "sha256": (hashlib.sha256(CONTENT).hexdigest(), "0" * 64, "A" * 64, "0" * 63),
+        "size": (len(CONTENT), len(CONTENT), 0, 1, 8 * 1024 * 1024, 8 * 1024 * 1024 + 1),
+        "offset": (0, 0, 6, len(CONTENT), 10_000, -1),
+        "media_type": ("text/plain", "text/plain", "x"),
+        "name": ("made.txt", "made.txt", "../x", "app.leave", "leave"),
+    }
+
+
+def _deep(levels: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for _ in range(levels):
+        made = {"a": made}
+    return made
 
 
 def _call_id(source: Source) -> str:

@@ -5,12 +5,16 @@ The actors, their store and its files are the real ones; processes and sockets a
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+import miniapps
+from runtime_actors import registry
 from runtime_actors.channel.actor import ChannelActor
 from runtime_actors.channel.events import CloseReason, PeerClosed, PeerMessage, PeerOpened, PeerOversized
 from runtime_actors.channel.session import Phase, Session
@@ -22,11 +26,13 @@ from runtime_actors.records.audit import anchor, walk
 from runtime_actors.records.transaction import Transaction
 from runtime_actors.rules.audit import Break
 from runtime_actors.rules.inventory import Catalogue
+from runtime_actors.store.messages import UsePolicy
 from tests.fakes import a_manifest, a_tool, an_app
 from tests.fuzz.target import expect
 from tests.golden_files import TOKENS, WORKER_TOKEN
 from tests.golden_runtime import GoldenRuntime, catalogue
 from tests.golden_runtime import _Machinery as GoldenMachinery
+from tests.permission_fakes import ruled
 
 AT: Final = "2026-01-01T12:00:00Z"
 PID: Final = 4242
@@ -38,6 +44,28 @@ _ROOMY: Final = a_manifest(
     "roomy", a_tool("roomy.run", input_schema={"type": "object"}, output_schema={"type": "object"})
 )
 """Takes and gives whatever an input or a result may be."""
+_ASKER: Final = a_manifest("asker", a_tool("asker.run"), requested_capabilities=["notify", "print", "network.http"])
+"""Asks for capabilities, about which there is a rule."""
+_RULES: Final = (
+    'capability = "notify", decision = "ask"',
+    'capability = "print", decision = "ask", for = "always"',
+    'tool = "roomy.run", agent = "bob", decision = "ask"',
+)
+_OTHERS: Final = dict.fromkeys(("alice", "open", "asker", "chat", "stranger"), "bob") | dict.fromkeys(
+    ("bob", "others"), "alice"
+)
+"""By who speaks: whose things that must leave alone."""
+NONCE: Final = "n" * 16
+CONTENT: Final = b"what was made" * 9
+SURE: Final = {"kind": "confirm", "title": "Sure?", "prompt": "It cannot be undone"}
+NAME: Final = {
+    "kind": "input",
+    "title": "Who?",
+    "prompt": "",
+    "fields": [{"id": "name", "label": "Name", "type": "text", "required": True}],
+}
+PICK: Final = {"kind": "choice", "title": "Which?", "prompt": "", "mode": "multi-choice",
+               "actions": [{"id": "a", "label": "A"}, {"id": "b", "label": "B"}]}  # fmt: skip
 _FULL: Final = {"a": [0] * 7990}
 _FULL_SIDE: Final = {"a": [0] * 990}
 
@@ -104,7 +132,7 @@ class Scene:
         if name in TOKENS:
             self.must(name, "agent.attach", {"agent": name, "token": TOKENS[name]})
         elif name == "host":
-            self.must(name, "host.attach", {"host": "screen"})
+            self.must(name, "host.attach", {"host": "screen", "nonce": NONCE, "surfaces": True})
 
     def a_worker(self, name: str, phase: Phase, conversation: str, agent: str = "alice") -> None:
         """An instance with a call, and its process as far as `phase`."""
@@ -170,8 +198,7 @@ class Scene:
         """A peer says something; all that comes of it has come when this returns."""
         rig, peer = self.golden.rig, self.peers[name]
         rows, entries = rig.sql.total_changes, self._entries()
-        other = "bob" if name in {"alice", "open", "stranger"} else "alice" if name in {"bob", "others"} else ""
-        before = self._of(other)
+        before = self._of(other := _OTHERS.get(name, ""))
         if len(frame) > codec.MAX_FRAME_BYTES:
             rig.tell(peer.box, PeerOversized(peer.door, peer.number, len(frame)))
         else:
@@ -261,8 +288,10 @@ class Stage:
         """A new scene; with a phase, also workers in it, named `phase-1` and so on."""
         self.clear()
         self._made += 1
-        known = Catalogue.of([*catalogue().apps.values(), an_app(_ROOMY)])
-        golden = GoldenRuntime(Path(self._folder.name) / str(self._made), known)
+        chat = registry.read_app(Path(miniapps.__file__).parent / "chat", packaged=True)
+        apps = {**catalogue().apps, "roomy": an_app(_ROOMY), "asker": an_app(_ASKER), "chat": chat}
+        golden = GoldenRuntime(Path(self._folder.name) / str(self._made), Catalogue.of(apps.values()))
+        golden.rig.tell("store", UsePolicy(ruled(*_RULES), lambda _: None))
         golden.rig.actors["gateway"]._control._machinery = _Machinery()  # type: ignore[attr-defined]
         scene = self.scene = Scene(golden)
         for name, door in (("alice", "agent"), ("bob", "agent"), ("stranger", "agent"), ("host", "host")):
@@ -309,7 +338,47 @@ def _play(scene: Scene) -> None:
     scene.must("open", "tools.fail", {"call_id": "c-failed", "failure": {"code": "app.broken", "message": "it broke"}})
     scene.must("alice", "tool.cancel", {"call_id": "c-cancel"}, "talk")
     scene.a_worker("others", Phase.OPEN, "bobs", "bob")
+    _meet_people(scene)
     scene.invoke("bob", "b-wait", "bobs", "desk.open")
+
+
+def _meet_people(scene: Scene) -> None:
+    """Questions with every way to be answered, of policy and an agent too; surfaces, artifacts, what people wrote."""
+    for request, call_id in ((SURE, "c-run"), (NAME, None), (PICK, None), (SURE, None)):
+        scene.must("open", "ui.request", {"request": request} | ({"parent_call_id": call_id} if call_id else {}))
+    scene.must("host", "host.answer", {"interaction_id": "int-4", "approved": True})
+    for call_id in ("c-run", None):
+        surface = {"kind": "board", "title": "A board", "state": {"a": 1}}
+        scene.must("open", "surfaces.open", {"surface": surface} | ({"call_id": call_id} if call_id else {}))
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    begun = {"name": "made.txt", "media_type": "text/plain", "size": len(CONTENT), "sha256": digest}
+    scene.must("open", "artifacts.begin", begun)
+    scene.must("open", "artifacts.begin", begun | {"name": "other.txt"})
+    whole = {"artifact_id": "art-2", "offset": 0, "content": base64.b64encode(CONTENT).decode()}
+    scene.must("open", "artifacts.chunk", whole)
+    scene.invoke("alice", "a-run", "talk", "asker.run")
+    scene.golden._start_processes()
+    scene.a_worker_of_the_latest("asker")
+    for capability in ("print", "notify"):
+        scene.must("asker", "capabilities.request", {"capability": capability, "reason": "to tell you"})
+    scene.must("host", "host.answer", {"interaction_id": _asked(scene), "approved": True})
+    scene.must(
+        "alice", "tool.call", {"call_id": "q-old", "tool": "confirm", "input": {"title": "?", "prompt": ""}}, "talk"
+    )
+    scene.golden._start_processes()
+    scene.a_worker_of_the_latest("chat")
+    for text in ("hello", "again"):
+        scene.must("host", "host.text", {"text": text}, "talk")
+    scene.must("asker", "tools.complete", {"call_id": "a-run", "result": {"ok": True}})
+
+
+def _asked(scene: Scene) -> str:
+    """The first question of policy that is open."""
+    found = (
+        "select interaction_id from interactions where source = 'runtime_policy' and status = 'pending' order by rowid"
+    )
+    [name, *_] = scene.golden.rig.sql.execute(found).fetchone()
+    return str(name)
 
 
 def _crowd(scene: Scene) -> None:

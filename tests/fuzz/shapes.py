@@ -35,8 +35,9 @@ class Shape:
             return pool(source) if callable(pool) else copy.deepcopy(source.pick(pool))
         if "$ref" in schema:
             return self._value(source, pools, self._definitions[schema["$ref"].rpartition("/")[2]])
-        if "anyOf" in schema:
-            return self._value(source, pools, source.pick(schema["anyOf"]))
+        choices = schema.get("anyOf") or schema.get("oneOf")
+        if choices:
+            return self._value(source, pools, source.pick(choices))
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:

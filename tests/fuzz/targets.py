@@ -10,20 +10,23 @@ from tests.fuzz.daemon_target import DaemonTarget
 from tests.fuzz.handler_target import HandlerTarget, handler_names
 from tests.fuzz.manifest_target import ManifestTarget
 from tests.fuzz.operator_target import OperatorTarget
+from tests.fuzz.policy_target import PatchTarget, PolicyTarget
 from tests.fuzz.schema_target import SchemaTarget
 from tests.fuzz.target import Target
 from tests.fuzz.worker_target import WorkerTarget
 from tests.fuzz.zmtp_target import SocketsTarget, ZmtpTarget
 
 _PLAIN: Final[dict[str, tuple[Callable[[], Target], float]]] = {
-    "codec": (CodecTarget, 0.22),
-    "zmtp": (ZmtpTarget, 0.17),
-    "schema": (SchemaTarget, 0.06),
-    "manifest": (ManifestTarget, 0.05),
-    "operator": (OperatorTarget, 0.05),
-    "worker side": (WorkerTarget, 0.03),
-    "sockets": (SocketsTarget, 0.03),
-    "daemon": (DaemonTarget, 0.005),
+    "codec": (CodecTarget, 0.1),
+    "zmtp": (ZmtpTarget, 0.08),
+    "schema": (SchemaTarget, 0.04),
+    "manifest": (ManifestTarget, 0.03),
+    "policy": (PolicyTarget, 0.03),
+    "patch": (PatchTarget, 0.03),
+    "operator": (OperatorTarget, 0.025),
+    "worker side": (WorkerTarget, 0.02),
+    "sockets": (SocketsTarget, 0.015),
+    "daemon": (DaemonTarget, 0.004),
 }
 """Each with its share of all inputs; the handlers share the rest."""
 HANDLERS: Final = {name: (door, kind) for name, door, kind in handler_names()}

@@ -16,7 +16,7 @@ from tests.fuzz import run, targets
 from tests.fuzz.campaign import fuzz, load, replay
 from tests.fuzz.handler_target import ANY, PREFIX
 
-INPUTS: Final = 106_000
+INPUTS: Final = 112_000
 SEED: Final = "ci"
 CORPUS: Final = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 _FRAMES: Final = {codec.MESSAGE_INVALID, codec.MESSAGE_TOO_LARGE}
@@ -27,6 +27,8 @@ REFUSALS: Final[dict[str, set[str]]] = {
     "zmtp": {*Violation, "unfinished"},
     "schema": {"outside the subset"},
     "manifest": {"manifest_invalid"},
+    "policy": {"policy_invalid"},
+    "patch": {"surface_invalid", "no patch"},
     "operator": {"usage"},
     "worker side": {"ignored"},
     "sockets": {*Violation, "unfinished"} - {Violation.AS_SERVER},
@@ -35,7 +37,7 @@ REFUSALS: Final[dict[str, set[str]]] = {
     "agent/agent.relay": {"attach_denied"},
     "agent/tool.invoke": {
         *{"tool_not_advertised", "tool_input_invalid", "inventory_revision_mismatch", "call_id_conflict"},
-        *{"capability_denied", "host_unsupported", "conversation_denied", "not_attached", "role_denied"},
+        *{"capability_denied", "conversation_denied", "not_attached", "role_denied"},
     },
     "agent/tool.cancel": {*_OF_CALLS, "call_already_final"},
     "agent/tool.get": _OF_CALLS,

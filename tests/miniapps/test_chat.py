@@ -178,6 +178,20 @@ def test_what_the_person_wrote_goes_to_the_agent_once_for_its_action(runtime: Ru
         runtime.accept(runtime.hear("inbox.acknowledge"))
 
 
+@pytest.mark.parametrize("kind", ["close", "focus"])
+def test_what_a_person_does_to_it_as_an_app_is_taken_over_and_changes_nothing(runtime: RuntimeEnd, kind: str) -> None:
+    with served(runtime, FOLDER, "chat"):
+        runtime.start_app()
+        action = {"action_id": "act-1", "kind": kind}
+        runtime.say(
+            "inbox.message", message_id="m1", number=1, kind="action", created_at="2026-01-01T00:00:00Z", action=action
+        )
+        acknowledged = runtime.hear("inbox.acknowledge")
+        runtime.accept(acknowledged)
+
+    assert acknowledged.body["message_id"] == "m1"
+
+
 def test_another_mode_is_declared_and_refused(runtime: RuntimeEnd) -> None:
     manifest = json.loads((FOLDER / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["kind"] == "system"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime_actors.rules.policy import KNOWN, NO_RULES, Decision, Kind, Policy, Rule, Verdict
-from runtime_actors.rules.policy_text import MAX_BYTES, MAX_RULES, PolicyFault, parse
+from runtime_actors.rules.policy_text import MAX_BYTES, MAX_RULES, PolicyFault, closed_rules, parse
 from tests.permission_fakes import a_policy, ruled
 
 
@@ -45,6 +45,19 @@ def test_the_first_rule_that_matches_decides() -> None:
     assert verdict(policy, tool="notes.write") == "ask"
     assert verdict(policy, tool="notes.read") == "allow"
     assert verdict(policy, capability="notify") == "allow"
+
+
+def test_a_rule_that_permits_what_is_never_granted_is_named() -> None:
+    policy = ruled(
+        'capability = "notify", decision = "allow"',
+        'capability = "network.http", decision = "allow"',
+        'capability = "camera", decision = "deny"',
+        'capability = "camera", decision = "ask"',
+    )
+
+    found = closed_rules(policy)
+
+    assert [one.split(":")[0] for one in found] == ["rule 2, capability", "rule 4, capability"]
 
 
 FIELDS = {"app": "notes", "agent": "local", "conversation": "c1", "tool": "notes.write"}

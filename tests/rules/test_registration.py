@@ -213,6 +213,20 @@ def test_without_a_title_the_scope_must_not_name_the_runtime_either() -> None:
     assert {place for place, _ in found} == {"/app_scope"}
 
 
+@pytest.mark.parametrize("scope", ["runtime", "lineup", "my-runtime", "lineup-tools", "a-lineup-b"])
+def test_a_scope_that_names_the_runtime_is_refused_whatever_the_title(scope: str) -> None:
+    found = register(a_manifest(scope, extensions={"title": "Tools"}), "/apps/one", packaged=False)
+
+    assert isinstance(found, list)
+    assert {place for place, _ in found} == {"/app_scope"}
+
+
+def test_a_scope_in_which_the_runtimes_name_is_no_part_of_its_own_may_be_used() -> None:
+    found = register(a_manifest("lineups", extensions={"title": "Queues"}), "/apps/one", packaged=False)
+
+    assert isinstance(found, RegisteredApp)
+
+
 def test_a_capability_is_declared_once() -> None:
     found = register(notes(requested_capabilities=["notify", "print", "notify"]), "/apps/notes", packaged=False)
 

@@ -117,7 +117,7 @@ def test_a_scenario_says_what_did_not_happen(state: Path) -> None:
 
 
 def test_the_demo_tells_its_story_with_all_three_apps() -> None:
-    done = lineup("demo", "--json", "--no-keep")
+    done = lineup("demo", "--json")
 
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stdout[-2000:]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from runtime_actors.chaos.strikes import limit_files
 from runtime_actors.simulator import Player, StepResult, read_scenario
-from tests.e2e.daemon import Daemon
+from runtime_actors.store import files
+from tests.e2e.daemon import Daemon, wait_until
 from tests.e2e.made_apps import a_tool, write_app
 
 pytestmark = [pytest.mark.xdist_group("simulator-daemon")]
@@ -100,6 +104,24 @@ def test_a_person_closes_what_is_open(daemon: Daemon) -> None:
     )
 
     assert [done.detail for done in results if not done.ok] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit(2) is only there")
+def test_an_answer_that_finds_no_space_is_given_again(daemon: Daemon) -> None:
+    steps = [{"do": "attend"}, a_call("first", "a"), {"do": "answer", "give": {"approved": True}}]
+
+    with Player(daemon.state) as player:
+        playing = player.play(read_scenario(map(json.dumps, steps)))
+        begun = [next(playing), next(playing)]
+        wait_until("the question is there", lambda: daemon.listed("interactions"))
+        limit_files(daemon.pid, (daemon.state / files.WAL).stat().st_size)
+        relief = threading.Timer(0.3, limit_files, (daemon.pid, None))
+        relief.start()
+        answered = next(playing)
+        relief.join()
+
+    assert [one.ok for one in (*begun, answered)] == [True, True, True], answered.detail
+    assert "there is no space" in daemon.said()
 
 
 def test_what_a_person_looks_for_and_does_not_find_fails_the_step(daemon: Daemon) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from textual.widgets import Input
 
 from runtime_actors.client import door_of
 from runtime_actors.client.host import HostSession
@@ -109,6 +110,8 @@ def test_what_was_written_into_an_input_is_there_for_the_next_shell(world: World
             await until(pilot, "the question", lambda: shell.question is not None)
             assert shell.question is not None
             assert shell.question.draft == {"name": "Ada"}
+            assert shell.query_one("#line", Input).value == "Ada"
+            await typed(pilot, "")
             await typed(pilot, "36")
             await until(pilot, "its end", lambda: shell.question is None)
 
@@ -130,6 +133,81 @@ def test_a_dismissed_question_is_cancelled(world: World) -> None:
         play(world, story)
 
         assert agent.final(key)["status"] == "cancelled"
+
+
+def test_a_line_that_was_begun_for_another_question_answers_nothing(world: World) -> None:
+    with world.agent() as agent:
+        first = agent.invoke_with("chat.confirm", CONFIRM)
+        agent.accepted(first)
+        second = agent.invoke_with("chat.confirm", CONFIRM | {"title": "Delete?"})
+        agent.accepted(second)
+
+        async def story(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the questions", lambda: len(shell.board.of("c1").questions) == 2)
+            await until(pilot, "the first", lambda: shell.question is not None and shell.question.title == "Deploy?")
+            await pilot.press(*"yes")
+            await in_background(lambda: answer_elsewhere(world, "Deploy?"))
+            await until(pilot, "the second", lambda: shell.question is not None and shell.question.title == "Delete?")
+            await pilot.press("enter")
+            await pilot.pause(0.3)
+            assert shell.question is not None
+            assert shell.query_one("#line", Input).value == "yes"
+
+        play(world, story)
+
+        assert agent.final(first)["result"] == {"approved": False}
+        assert agent.get(second)[1]["call"]["status"] == "running"
+
+
+def answer_elsewhere(world: World, title: str) -> None:
+    with HostSession(door_of(world.daemon.state, "host"), "other") as other:
+        other.attach()
+        rows = other.rows("interactions")
+        asked = next(row["interaction"] for row in rows if row["interaction"]["request"]["title"] == title)
+        other.answer(asked["interaction_id"], {"approved": False})
+
+
+def test_words_for_the_agent_are_no_answer_to_a_question_that_comes_up_meanwhile(world: World) -> None:
+    with world.agent() as agent:
+        agent.accepted(agent.invoke_with("chat.notice", {"title": "Hello", "message": "I am here."}))
+
+        async def story(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the conversation", lambda: "c1" in shell.board.conversations)
+            await until(pilot, "no question", lambda: shell.question is None)
+            await pilot.press(*"stop")
+            notice = {"title": "Read", "message": "This.", "acknowledge_label": "ok"}
+            await in_background(lambda: agent.accepted(agent.invoke_with("chat.notice", notice)))
+            await until(pilot, "the notice", lambda: shell.question is not None)
+            await pilot.press("enter")
+            await pilot.pause(0.3)
+            assert shell.question is not None
+            await pilot.press("f4", "enter")
+            await until(pilot, "the line", lambda: any(line.who == "person" for line in shell.board.of("c1").timeline))
+            assert shell.question is not None
+
+        play(world, story)
+
+
+def test_an_input_that_was_refused_begins_again_with_what_was_written(world: World) -> None:
+    fields = [{"id": "name", "label": "Name", "type": "text"}, {"id": "x", "label": "X", "type": "text"}]
+    with world.agent() as agent:
+        key = agent.invoke_with("chat.input", {"title": "Who?", "prompt": "", "fields": fields})
+
+        async def story(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the question", lambda: shell.question is not None)
+            await typed(pilot, "Ada")
+            shell._written["name"] = "A\x1bB"  # what no terminal lets a person type, and the runtime refuses
+            await typed(pilot, "y")
+            line = shell.query_one("#line", Input)
+            await until(pilot, "the first field again", lambda: line.value == "A\x1bB")
+            line.value = ""
+            await typed(pilot, "Ada")
+            await typed(pilot, "")
+            await until(pilot, "its end", lambda: shell.question is None)
+
+        play(world, story)
+
+        assert agent.final(key)["result"]["values"] == {"name": "Ada", "x": "y"}
 
 
 def test_what_the_person_says_reaches_the_agent_and_the_timeline(world: World) -> None:

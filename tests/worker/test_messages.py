@@ -347,6 +347,10 @@ def test_a_tool_has_one_handler(runtime: RuntimeEnd, app: App) -> None:
         ("one = asyncio.create_task(asyncio.sleep(9)); one.cancel(); await one", "the MiniApp raised CancelledError"),
         ("raise GeneratorExit", "the MiniApp raised GeneratorExit"),
         ('return {"pair": (1, 2)}', "what the MiniApp wanted to send was refused: tuple is not a JSON type"),
+        (
+            "raise RequestRefused('interaction_denied', 'policy says no')",
+            "the runtime refused what the MiniApp asked for: interaction_denied: policy says no",
+        ),
         ("raise OSError(24, 'no more')", "the MiniApp raised OSError: its process met its limit of files"),
     ],
 )

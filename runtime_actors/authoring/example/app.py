@@ -6,7 +6,7 @@ process dies, the next one is given the same call with the newest progress, and 
 
 from __future__ import annotations
 
-from miniapp_worker.sdk import CallFailed, JsonObject, MiniAppSDK, MiniAppToolCall
+from miniapp_worker.sdk import CallFailed, JsonObject, MiniAppSDK, MiniAppToolCall, RuntimeAction
 
 
 async def main(sdk: MiniAppSDK) -> None:
@@ -15,6 +15,7 @@ async def main(sdk: MiniAppSDK) -> None:
     sdk.tools.handler("example.tick")(checklist.tick)
     sdk.tools.handler("example.clear")(checklist.clear)
     sdk.tools.subscribe_changes(checklist.changed)
+    sdk.actions.subscribe(checklist.close, kinds=["close"])
     await sdk.run_until_stopped()
 
 
@@ -25,6 +26,7 @@ class Checklist:
         self._sdk = sdk
         self._call: MiniAppToolCall | None = None
         self._ticked: list[str] = []
+        self._is_closing = False
 
     async def start(self, call: MiniAppToolCall) -> JsonObject | None:
         """Returning None leaves the call open: it is ended later."""
@@ -33,7 +35,7 @@ class Checklist:
         self._call = call
         known = call.progress.data if call.progress else None  # reported by an earlier process
         self._ticked = list(known["ticked"]) if known else []
-        if call.cancel_requested:  # while no process was there to be told
+        if call.cancel_requested or (self._is_closing and call.repeated):  # wished while no process was there
             await self._sdk.tools.cancel(call.call_id)
         elif not self._left:
             return {"ticked": self._ticked}
@@ -78,6 +80,16 @@ class Checklist:
         """The agent wants a call no longer, or the runtime has ended it."""
         if call.tool_id != "example.tick" and not call.is_final:  # a tick is over in no time
             await self._sdk.tools.cancel(call.call_id)
+
+    async def close(self, _: RuntimeAction) -> None:
+        """The person wants the app closed, and hosts show one as hanging that does not listen: nothing more is ticked.
+
+        After a restart this may come before the open call does.
+        """
+        self._is_closing = True
+        if self._call and not self._call.is_final:
+            await self._sdk.tools.cancel(self._call.call_id, "the person closed the checklist")
+        await self._sdk.lifecycle.request_close("closed by the person")  # refused while a call is open
 
     @property
     def _left(self) -> set[str]:

@@ -67,6 +67,15 @@ def test_an_agent_can_cancel_a_checklist(lineup_app: LineupApp) -> None:
     assert tea.ended().status == "cancelled"
 
 
+def test_a_person_can_close_it(lineup_app: LineupApp) -> None:
+    tea = lineup_app.call("example.start", TEA)
+    tea.running()
+
+    lineup_app.close()
+
+    assert tea.ended().status == "cancelled"
+
+
 def test_a_step_that_is_not_on_the_checklist_is_refused(lineup_app: LineupApp) -> None:
     lineup_app.call("example.start", TEA).running()
 

@@ -8,6 +8,8 @@ from miniapp_worker.sdk import JsonObject, MiniAppSDK, MiniAppToolCall
 
 
 async def main(sdk: MiniAppSDK) -> None:
+    sdk.actions.subscribe(lambda _: None, kinds=["close"])
+
     @sdk.tools.handler("blocks.echo")
     async def echo(call: MiniAppToolCall) -> JsonObject:
         if call.input["text"]:

@@ -9,6 +9,8 @@ from miniapp_worker.sdk import JsonObject, MiniAppSDK, MiniAppToolCall
 
 
 async def main(sdk: MiniAppSDK) -> None:
+    sdk.actions.subscribe(lambda _: None, kinds=["close"])
+
     @sdk.tools.handler("clings.echo")
     async def echo(call: MiniAppToolCall) -> JsonObject:
         return {"text": call.input["text"]}

@@ -6,6 +6,8 @@ from miniapp_worker.sdk import MiniAppSDK, MiniAppToolCall
 
 
 async def main(sdk: MiniAppSDK) -> None:
+    sdk.actions.subscribe(lambda _: None, kinds=["close"])
+
     @sdk.tools.handler("deaf.hold")
     async def hold(call: MiniAppToolCall) -> None:
         await sdk.tools.report_progress(call.call_id, percent=0)  # the fault: not a look at call.cancel_requested

@@ -6,6 +6,8 @@ from miniapp_worker.sdk import MiniAppSDK, MiniAppToolCall
 
 
 async def main(sdk: MiniAppSDK) -> None:
+    sdk.actions.subscribe(lambda _: None, kinds=["close"])
+
     @sdk.tools.handler("forgets.hold")
     async def hold(call: MiniAppToolCall) -> None:
         if call.cancel_requested:

@@ -6,6 +6,8 @@ from miniapp_worker.sdk import JsonObject, MiniAppSDK, MiniAppToolCall
 
 
 async def main(sdk: MiniAppSDK) -> None:
+    sdk.actions.subscribe(lambda _: None, kinds=["close"])
+
     @sdk.tools.handler("shouts.echo")
     async def echo(call: MiniAppToolCall) -> JsonObject:
         for _ in range(30):
