@@ -589,7 +589,7 @@ class Story(RuleBasedStateMachine):
     def what_is_listed_is_what_can_be_answered(self) -> None:
         page = views.view_interactions(self.records.transaction(), views.View({}, None, 1000))
         listed = {row["interaction"]["interaction_id"] for row in page.rows}
-        assert listed == {name for name, one in self.questions.items() if one.status not in OVER}
+        assert listed == {name for name, one in self.questions.items() if self.expected(one) is None}
         for row in page.rows:
             drafted = self.questions[row["interaction"]["interaction_id"]].draft
             assert row.get("draft") == (None if drafted < 0 else {"name": drafted})
