@@ -25,8 +25,12 @@ _TITLES: Final = {
     "calls": "Calls: told twice, ended twice, ended by a stranger",
     "deliveries": "Messages and deliveries: lost, given twice, out of order",
     "interruptions": "Deaths, time and restarts",
+    "lifecycle": "Focus, suspension and waking",
+    "permissions": "Policy, grants and the closed list",
+    "questions": "Questions to people and their answers",
     "sessions": "Channels and processes of workers",
     "store": "Commit, disk and audit chain",
+    "surfaces": "Surfaces and artifacts",
 }
 _ROW: Final = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
