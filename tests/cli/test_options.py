@@ -100,7 +100,7 @@ seconds = st.floats(0, 86_400)
                 Failpoint,
                 st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True),
                 st.sampled_from(["before", "after", "outcome"]),
-                st.sampled_from(["kill-daemon", "kill-zygote", "kill-worker", "drop"]),
+                st.sampled_from(["kill-daemon", "kill-zygote", "kill-worker", "stop-daemon", "cut-worker", "drop"]),
                 st.integers(1, 999_999_999),
             ),
             max_size=3,
