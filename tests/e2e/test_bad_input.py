@@ -128,7 +128,7 @@ def test_an_agent_can_neither_call_nor_write_in_the_conversation_of_another(stag
         ("control.kill", "role_denied"),
         ("control.query", "role_denied"),
         ("host.attach", "role_denied"),
-        ("tool.call", "tool_not_advertised"),
+        ("tool.call", "message_invalid"),
         ("nonsense", "message_invalid"),
     ],
 )

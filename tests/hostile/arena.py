@@ -160,6 +160,7 @@ def copies_of(group: str, into: Path, *variants: str) -> tuple[Path, ...]:
         shutil.copy(HOSTILE / group / "app.py", folder)
         manifest = (HOSTILE / group / "manifest.json").read_text()
         renamed = manifest.replace(f'"{group}"', f'"{scope}"').replace(f'"{group}.', f'"{scope}.')
+        renamed = renamed.replace('"Attacks at its import"', f'"Attacks at its import: {variant}"')
         (folder / "manifest.json").write_text(renamed)
         made.append(folder)
     return tuple(made)
