@@ -105,9 +105,9 @@ class Hostile:
         return {"text": call.input["text"]}
 
     async def deaf(self, _call: MiniAppToolCall) -> None:
-        """Read nothing any more, and say all the time that all is well."""
+        """Take nothing in any more, and say all the time that all is well."""
         connection = _session()._link._connection
-        asyncio.get_running_loop().remove_reader(connection._socket)
+        connection._on_frame = lambda _frame: None
         for beat in range(1000):
             pong = {"v": 1, "id": f"p{beat}", "type": "lineup.v1.session.pong", "sent_at": "2026-01-01T00:00:00Z"}
             connection.send(_packed(pong | {"body": {"beat": beat}}))
