@@ -8,35 +8,24 @@ from __future__ import annotations
 
 import secrets
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal
 
-import zmq
 from pydantic import ValidationError
 
 from runtime_actors.client.connection import Connect, Connection
-from runtime_actors.client.door import REJECTED, parsed, read, rejected, request_frame
-from runtime_actors.client.errors import ConnectionLost, DaemonNotRunning, NoAnswer, Refused
+from runtime_actors.client.door import parsed
+from runtime_actors.client.errors import Refused
 from runtime_actors.client.events import Answered, Lost
-from runtime_actors.client.times import now_text
+from runtime_actors.client.kept import KeptSession
 from runtime_actors.contract import envelope
 from runtime_actors.contract import host as h
-from runtime_actors.contract.agent import Listing, Ping, Query, Rows
+from runtime_actors.contract.agent import Listing, Query, Rows
 from runtime_actors.contract.base import JsonObject, WireModel
 from runtime_actors.contract.envelope import Envelope
 from runtime_actors.contract.rejection import Rejected, RejectionCode
-
-_OPEN_S: Final = 3.0
-"""How long a greeting and an attach may take before the connection is given up."""
-_QUIET_S: Final = 2.0
-"""A connection on which nothing came for so long is pinged; after three times that it is given up."""
-_AGAIN_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Waits between tries to connect; the last one repeats."""
-_LATER: Final = frozenset({RejectionCode.BUSY, RejectionCode.STORE_UNAVAILABLE, RejectionCode.INTERNAL_ERROR})
-"""Refusals of an attach that may be none the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +52,7 @@ class Happened:
 HostNews = HostReady | Lost | Answered | Happened
 
 
-@dataclass(slots=True)
-class _Open:
-    """The present connection."""
-
-    connection: Connection
-    heard_at: float
-    pinged_at: float = 0.0
-    attached: bool = False
-
-
-class HostSession:
+class HostSession(KeptSession[HostReady | Happened]):
     """For one thread, which calls `next_news` or a method that waits. Nothing happens between the calls."""
 
     def __init__(
@@ -95,6 +74,7 @@ class HostSession:
         A host that was killed goes on where it was with the `nonce`, the `stream` and the number of the last event it
         had taken over; without them it begins with what is still to come.
         """
+        super().__init__(endpoint, clock, connect)
         self.host = host
         self.nonce = nonce or secrets.token_urlsafe(24)
         self.stream = stream
@@ -103,36 +83,8 @@ class HostSession:
         self._surfaces = surfaces
         self._conversations = tuple(conversations) if conversations is not None else None
         self._on_screen = on_screen
-        self._endpoint = endpoint
-        self._clock = clock
-        self._connection_to = connect
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._open: _Open | None = None
-        self._tries = 0
-        self._try_at = 0.0
-        self._attach_id = ""
-        self._denied: Refused | None = None
-        self._unanswered: dict[str, bytes] = {}
-        self._news: deque[HostNews] = deque()
         self._highest = after_number or 0
         self._ack_due = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def attached(self) -> bool:
-        return self._open is not None and self._open.attached
-
-    def close(self) -> None:
-        """Be gone at once. An acknowledgement that was lost with it only has events come again."""
-        if self._open is not None:
-            self._open.connection.close()
-            self._open = None
-        self._context.term()
 
     # --- attaching, and what is heard ---
 
@@ -145,14 +97,7 @@ class HostSession:
             Refused: The attach is wrong.
 
         """
-        deadline = self._clock() + timeout_s
-        while not self.attached:
-            left_s = deadline - self._clock()
-            if left_s <= 0:
-                raise NoAnswer("the attach", timeout_s)
-            self._step(left_s)
-            if self._open is None and self._tries:
-                raise DaemonNotRunning(self._endpoint)
+        self._wait_attached(timeout_s, lambda: self.attached)
 
     def next_news(self, timeout_s: float) -> HostNews | None:
         """What happened next, or None when nothing did in time.
@@ -161,13 +106,7 @@ class HostSession:
             Refused: The daemon does not let this host attach.
 
         """
-        deadline = self._clock() + timeout_s
-        while not self._news:
-            left_s = deadline - self._clock()
-            self._step(max(0.0, left_s))
-            if left_s <= 0:
-                break
-        return self._news.popleft() if self._news else None
+        return self._wait_news(timeout_s)
 
     def events(self, timeout_s: float) -> Iterator[h.HostEvent]:
         """Events as they come, until none came for so long; each is acknowledged when the next one is asked for.
@@ -186,29 +125,6 @@ class HostSession:
 
     # --- asking ---
 
-    def send(
-        self,
-        kind: str,
-        body: WireModel | Mapping[str, Any],
-        *,
-        conversation_id: str | None = None,
-        request_id: str | None = None,
-    ) -> str:
-        """Send a request whose answer arrives as an `Answered` of the id returned; until then it is repeated.
-
-        The same `request_id` again is the same request again.
-
-        Raises:
-            Refused: The body breaks the intake rule (`message_invalid`, `message_too_large`) and was not sent.
-
-        """
-        request_id = request_id or str(uuid.uuid4())
-        frame = request_frame(kind, body, request_id, conversation_id)
-        self._unanswered[request_id] = frame
-        if self.attached:
-            self._send(frame)
-        return request_id
-
     def request(
         self,
         kind: str,
@@ -226,23 +142,7 @@ class HostSession:
 
         """
         request_id = self.send(kind, body, conversation_id=conversation_id, request_id=request_id)
-        deadline = self._clock() + timeout_s
-        try:
-            while (left_s := deadline - self._clock()) > 0:
-                answer = self._find_answer(request_id)
-                if answer is None:
-                    self._step(left_s)
-                elif answer.refused is not None:
-                    raise answer.refused
-                else:
-                    return answer.body
-        finally:
-            self._unanswered.pop(request_id, None)
-        raise NoAnswer(kind, timeout_s)
-
-    def forget(self, request_id: str) -> None:
-        """Wait for this answer no longer."""
-        self._unanswered.pop(request_id, None)
+        return self._wait_answer(request_id, kind, timeout_s).body
 
     def rows(self, what: Listing, wanted: JsonObject | None = None, *, timeout_s: float = 10.0) -> list[JsonObject]:
         """All rows of a listing that hosts may read.
@@ -330,44 +230,12 @@ class HostSession:
 
     # --- the connection ---
 
-    def _step(self, timeout_s: float) -> None:
-        """Do one thing: connect, read one frame, or wait at most `timeout_s`."""
-        if self._denied is not None:
-            raise self._denied
-        try:
-            if self._open is None:
-                self._connect(timeout_s)
-                return
-            if self._ack_due and self._open.attached:
-                self._ack_due = False
-                self._say("lineup.v1.host.ack", h.HostAck(number=self.acknowledged or 0))
-            if self._open is not None:
-                self._receive(self._open, timeout_s)
-        except ConnectionLost:
-            self._drop()
+    def _flush(self) -> None:
+        if self._ack_due and self.attached:
+            self._ack_due = False
+            self._say("lineup.v1.host.ack", h.HostAck(number=self.acknowledged or 0))
 
-    def _connect(self, timeout_s: float) -> None:
-        wait_s = self._try_at - self._clock()
-        if wait_s > 0:
-            time.sleep(min(wait_s, timeout_s))
-            return
-        connection = self._connection_to(self._context, self._endpoint)
-        try:
-            connection.wait_open(_OPEN_S)
-        except (DaemonNotRunning, NoAnswer):
-            connection.close()
-            self._wait_to_try()
-            return
-        self._open = _Open(connection, heard_at=self._clock())
-        self._ask_to_attach(self._open)
-
-    def _wait_to_try(self) -> None:
-        self._try_at = self._clock() + _AGAIN_S[min(self._tries, len(_AGAIN_S) - 1)]
-        self._tries += 1
-
-    def _ask_to_attach(self, at: _Open) -> None:
-        at.attached = False
-        self._attach_id = str(uuid.uuid4())
+    def _attach_body(self) -> tuple[str, WireModel]:
         body = h.HostAttach(
             host=self.host,
             nonce=self.nonce,
@@ -377,78 +245,23 @@ class HostSession:
             stream=self.stream if self.acknowledged is not None else None,
             after_number=self.acknowledged,
         )
-        at.connection.send(envelope.encode("lineup.v1.host.attach", body, id=self._attach_id, sent_at=now_text()))
-
-    def _receive(self, at: _Open, timeout_s: float) -> None:
-        quiet_s = self._clock() - at.heard_at
-        if quiet_s > (3 * _QUIET_S if at.attached else _OPEN_S):
-            raise ConnectionLost(self._endpoint)
-        if at.attached and quiet_s > _QUIET_S and self._clock() - at.pinged_at > _QUIET_S:
-            at.pinged_at = self._clock()
-            at.connection.send(envelope.encode("lineup.v1.ping", Ping(), id=str(uuid.uuid4()), sent_at=now_text()))
-        frame = at.connection.receive(min(timeout_s, _QUIET_S / 4))
-        if frame is not None:
-            at.heard_at = self._clock()
-            self._handle(at, read(frame))
-
-    def _drop(self) -> None:
-        if self._open is not None:
-            self._open.connection.close()
-            if self._open.attached:
-                self._news.append(Lost())
-            else:  # accepted and not answered: do not try again at once
-                self._wait_to_try()
-            self._open = None
-
-    def _say(self, kind: str, body: WireModel) -> None:
-        self._send(envelope.encode(kind, body, id=str(uuid.uuid4()), sent_at=now_text()))
-
-    def _send(self, frame: bytes) -> None:
-        if self._open is not None:
-            try:
-                self._open.connection.send(frame)
-            except ConnectionLost:
-                self._drop()
+        return "lineup.v1.host.attach", body
 
     # --- what arrives ---
 
-    def _handle(self, at: _Open, message: Envelope) -> None:
-        request_id = message.body.get("request_id")
-        if request_id is not None and request_id == self._attach_id:
-            self._attach_answered(at, message)
-        elif message.type == "lineup.v1.host.event":
-            event = parsed(h.HostEvent, message.body)
-            if event.number > self._highest:
-                self._highest = event.number
-                self._news.append(Happened(event))
-        elif request_id in self._unanswered:
-            if message.type == REJECTED and message.body.get("code") == RejectionCode.NOT_ATTACHED:
-                self._ask_to_attach(at)  # the request is repeated once that was answered
-                return
-            del self._unanswered[str(request_id)]
-            self._news.append(Answered(str(request_id), message.type, message.body))
+    def _takes(self, message: Envelope) -> bool:
+        if message.type != "lineup.v1.host.event":
+            return False
+        event = parsed(h.HostEvent, message.body)
+        if event.number > self._highest:
+            self._highest = event.number
+            self._news.append(Happened(event))
+        return True
 
-    def _attach_answered(self, at: _Open, message: Envelope) -> None:
-        if message.type == REJECTED:
-            refusal = rejected(message.body)
-            if refusal.code in _LATER:
-                raise ConnectionLost(self._endpoint)
-            self._denied = Refused(refusal)
-            raise self._denied
+    def _stands(self, message: Envelope) -> HostReady:
         answer = parsed(h.HostAttached, message.body)
         if self.acknowledged is None or not answer.complete:  # it goes on with what is still to come
             self.acknowledged = self._highest = answer.last_number
             self._news = deque(one for one in self._news if not isinstance(one, Happened))
         self.stream = answer.stream
-        at.attached = True
-        self._tries = 0
-        self._news.append(HostReady(answer))
-        for frame in tuple(self._unanswered.values()):
-            self._send(frame)
-
-    def _find_answer(self, request_id: str) -> Answered | None:
-        for news in self._news:
-            if isinstance(news, Answered) and news.request_id == request_id:
-                self._news.remove(news)
-                return news
-        return None
+        return HostReady(answer)

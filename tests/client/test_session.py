@@ -184,7 +184,7 @@ def test_a_new_stream_makes_small_numbers_new_again(state: Path) -> None:
 
 
 def test_a_connection_on_which_nothing_is_answered_is_given_up(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime_actors.client.session._QUIET_S", 0.1)
+    monkeypatch.setattr("runtime_actors.client.kept.QUIET_S", 0.1)
     memory = Memory()
 
     def only_attach(_peer: Peer, message: Envelope) -> bool:
