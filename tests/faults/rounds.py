@@ -48,12 +48,15 @@ class Round:
         self.world.drain(_PROGRESS_S)
 
     def rest(self) -> None:
-        """Until everything sleeps that was used just now."""
+        """Until one more instance sleeps: whatever became of those that were used just now."""
+        quiet = f"{self.here}-rest"
 
         def asleep() -> bool:
             rows = self.world.ask(lambda: self.world.daemon.listed("ps")) or []
-            return any(row["conversation_id"] == self.here and row["state"] == "suspended" for row in rows)
+            return any(row["conversation_id"] == quiet and row["state"] == "suspended" for row in rows)
 
+        self._taken("probe.echo", {"text": "rest"}, quiet)
+        self.world.drain(_PROGRESS_S)
         wait_until("it sleeps", asleep, _PROGRESS_S)
         self.world.drain()
 
