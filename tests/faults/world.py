@@ -50,7 +50,8 @@ ECHO: Final = "text"
 SPOILED: Final = "spoiled"
 """The conversation whose instance can never start."""
 UNUSABLE: Final = "ins spoiled"
-_DRAIN_S: Final = 30.0
+_DRAIN_S: Final = 60.0
+"""Several daemons may have to start meanwhile, on a busy machine."""
 _STUCK_S: Final = 3.0
 
 

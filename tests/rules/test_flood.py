@@ -44,6 +44,22 @@ def test_what_was_no_flood_is_forgotten_silently() -> None:
     assert meter.counts == {}
 
 
+def test_what_was_undone_was_never_counted_and_what_was_kept_stays() -> None:
+    meter = FloodMeter()
+    key = ("local", "busy")
+    for _ in range(15):
+        meter.wants_entry(key, 1000.0)
+    meter.keep()
+    for _ in range(10):
+        meter.wants_entry(key, 1000.0)
+
+    meter.undo()
+    meter.undo()
+
+    assert [meter.wants_entry(key, 1000.0) for _ in range(7)] == [True] * 5 + [False] * 2
+    assert meter.over(1010.0) == [(key, 2)]
+
+
 def test_a_flood_of_names_is_counted_under_one() -> None:
     meter = FloodMeter()
     for number in range(MAX_KEYS):

@@ -139,6 +139,39 @@ def test_nothing_is_told_of_a_group_that_was_not_committed(tmp_path: Path) -> No
         assert bench.walked() == bench.end()
 
 
+def _an_error(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("planted")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("code", "breaks"),
+    [(sqlite3.SQLITE_IOERR_FSYNC, True), (sqlite3.SQLITE_IOERR_WRITE, True), (sqlite3.SQLITE_FULL, False)],
+)
+def test_what_sqlite_says_of_one_command_alone_ends_the_store_unless_it_is_for_space(
+    tmp_path: Path, code: int, *, breaks: bool
+) -> None:
+    errors: list[Exception] = [RuntimeError("the group fails"), _an_error(code)]
+
+    def fail(_action: str) -> None:
+        raise errors.pop(0)
+
+    planted = tuple(Failpoint("note", "before", "kill-worker", hit=hit) for hit in (1, 3))
+    with a_bench(tmp_path, failpoints=planted, act=fail) as bench:
+        for name in ("a", "b", "c"):
+            bench.tell(note, name)
+
+        told = bench.handle()
+
+        assert told[0] == "a"
+        assert is_rejected(told[1], "store_unavailable")
+        assert (told[2] == "c") == (not breaks)
+        assert len(bench.unusable) == (1 if breaks else 0)
+        assert bench.row("select count(*) from audit where event = 'test.noted'") == (1 if breaks else 2,)
+        assert bench.walked() == bench.end() == bench.opened.side.read()
+
+
 def test_a_listener_that_raises_hides_no_other_outcome(tmp_path: Path) -> None:
     def raises(_outcome: object) -> None:
         raise RuntimeError("planted")
