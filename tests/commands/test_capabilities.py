@@ -12,7 +12,7 @@ from runtime_actors.commands.views import View, view_grants
 from runtime_actors.config import Bounds
 from runtime_actors.contract.capabilities import CapabilityDecision, CapabilityReceipt, CapabilityRequest
 from runtime_actors.contract.interactions import UiCancel
-from runtime_actors.contract.rejection import RejectionCode
+from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.rules.grants import GrantStatus
 from tests.fakes import Records, assert_refused, attached, process_ended, refused
 from tests.permission_fakes import (
@@ -44,6 +44,14 @@ def waiting(*rules: str) -> Records:
     an_instance(records)
     assert granted(wished(records)).decision == "asking"
     return records
+
+
+@pytest.mark.parametrize("code", list(RejectionCode))
+def test_only_what_policy_or_a_person_said_is_a_denial(code: RejectionCode) -> None:
+    receipt = capabilities.denied(Asker("ins-1", "att-1", "q1"), Rejection(code=code, detail="why"))
+
+    assert (receipt.accepted, receipt.code, receipt.detail) == (False, code, "why")
+    assert receipt.decision == ("denied" if code in {"capability_denied", "permission_declined"} else None)
 
 
 # --- without a person ---

@@ -88,6 +88,8 @@ ANSWERS: Final[dict[str, dict[str, Any]]] = {
     "input": {"values": {"name": "x"}},
 }
 PATCHES: Final[tuple[dict[str, Any], ...]] = ({"a": 1}, {"a": None}, {"b": {"c": 2}}, {"b": {"c": None, "d": [1]}}, {})
+PAGED: Final = sorted(views.VIEWS.keys() - {"apps", "call"})
+"""Listings that come in pages."""
 OVER: Final = frozenset({"completed", "cancelled", "expired", "failed"})
 ENDS: Final = frozenset({"completed", "failed", "cancelled", "expired", "rejected"})
 LIVE: Final = frozenset({"starting", "foreground", "background", "suspended"})
@@ -632,6 +634,7 @@ class Story(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """A person answers everything, and everything ends."""
+        self._listings_are_their_pages()
         for name in [name for name, one in self.questions.items() if one.status not in OVER]:
             self.records.run(interactions.dismiss, interactions.Dismiss(name, "screen"))
         self.records.clock.move(100 * TIMEOUT_S)
@@ -644,6 +647,27 @@ class Story(RuleBasedStateMachine):
         assert call_rows.count_open(self.records.transaction()) == 0
         assert question_rows.every_open(self.records.transaction()) == []
         self.records.sql.close()
+
+
+    def _listings_are_their_pages(self) -> None:
+        """However long a page is."""
+        for name in PAGED:
+            (whole,) = self._pages(name, 1000)
+            for limit in (1, 2):
+                pages = self._pages(name, limit)
+                assert [row for page in pages for row in page] == list(whole), name
+                assert all(len(page) == limit for page in pages[:-1]), name
+                assert pages[-1] or not whole, name
+
+    def _pages(self, name: str, limit: int) -> list[tuple[dict[str, Any], ...]]:
+        pages: list[tuple[dict[str, Any], ...]] = []
+        after = "0" if name in {"timeline", "audit"} else None
+        while after is not None or not pages:
+            page = views.VIEWS[name](self.records.transaction(), views.View({"all": True}, after, limit))
+            assert isinstance(page, views.Page), name
+            pages.append(page.rows)
+            after = page.next
+        return pages
 
 
 TestStory = Story.TestCase

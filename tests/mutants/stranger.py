@@ -34,7 +34,7 @@ SLOW: Final = ("tests/store/test_daemon.py", "tests/store/test_full_disk.py", "t
 ACCEPTED: Final = Path(__file__).with_name("accepted.toml")
 MACHINES: Final = {
     "runtime_actors/rules/delivery.py": ("tests/rules/test_delivery.py",),
-    "runtime_actors/commands/": ("tests/commands/test_machine.py",),
+    "runtime_actors/commands/": ("tests/commands/test_machine.py", "tests/commands/test_people_machine.py"),
     "runtime_actors/rules/": ("tests/commands/test_machine.py",),
     "runtime_actors/records/": ("tests/commands/test_machine.py",),
 }
