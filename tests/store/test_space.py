@@ -13,7 +13,7 @@ import pytest
 from runtime_actors.store import space
 from runtime_actors.store.files import BALLAST, BALLAST_BYTES, Ballast
 
-_LONG: int = space._LONG_LOG_BYTES  # noqa: SLF001 - a file as long, made at once
+_LONG: int = space._LONG_LOG_BYTES  # a file as long, made at once
 
 
 @contextlib.contextmanager
