@@ -200,6 +200,7 @@ REQUIREMENTS: Final = (
         "The owner of an interaction is written by the runtime; a request has no field for it.",
         "commands/test_interactions.py::no_request_can_name_an_owner",
         "e2e/test_interactions.py::an_owner_cannot_be_forged",
+        "commands/test_surfaces.py::a_question_belongs_to_the_surface_of_its_call_or_to_the_only_one",
     ),
     _r(
         "3.4-2",

@@ -13,7 +13,7 @@ from runtime_actors.commands.command import command
 from runtime_actors.contract.interactions import InteractionReceipt
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.contract.tools import CallStatus
-from runtime_actors.records import calls, instances
+from runtime_actors.records import calls, instances, surfaces
 from runtime_actors.records import interactions as rows
 from runtime_actors.rules import calls as call_rules
 from runtime_actors.rules.answers import result_of
@@ -85,6 +85,7 @@ def request_interaction(tx: Transaction, ask: AskPerson) -> InteractionState | R
         app_scope=may.instance.app_scope,
         instance_id=by.instance_id,
         call=_taken_over(may.call, tx.at),
+        surface_id=_its_surface(tx, by.instance_id, wish.parent_call_id),
         presentation=may.presentation,
         expires_s=may.expires_s,
         key=wish.key,
@@ -130,6 +131,14 @@ def _may_ask(tx: Transaction, by: Asker, wish: UiRequest) -> _May | Rejection:
     if presentation is None:
         return _refuse(tx, by, RejectionCode.PRESENTATION_DENIED, f"policy refuses questions of {scope}")
     return _May(instance, call, presentation, expires_s)
+
+
+def _its_surface(tx: Transaction, instance_id: str, call_id: str | None) -> str | None:
+    """The open surface of its call; else the only one that is open; None if several could be meant."""
+    shown = surfaces.open_of_instance(tx, instance_id)
+    of_call = [one for one in shown if call_id is not None and one.call_id == call_id]
+    meant = of_call or shown
+    return meant[0].surface_id if len(meant) == 1 else None
 
 
 def _taken_over(call: CallRecord | None, at: str) -> CallRecord | None:

@@ -66,6 +66,7 @@ class Question:
     instance_id: str | None
     call: CallRecord | None = None
     """The open call that it belongs to, as its row is now."""
+    surface_id: str | None = None
     presentation: Presentation = "default"
     expires_s: float | None = None
     """A wish, in seconds since 1970."""
@@ -98,6 +99,7 @@ def open_question(tx: Transaction, question: Question) -> InteractionRow | Rejec
         app_scope=question.app_scope,
         agent_id=owner[0] if owner else None,
         parent_call_id=question.call.call_id if question.call else None,
+        surface_id=question.surface_id,
         key=question.key,
         source=question.source,
         kind=question.request.kind,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -9,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runtime_actors.commands import agents, calls, hosts, instances, recovery, screens, surfaces, views
+from runtime_actors.commands import agents, calls, hosts, instances, interactions, recovery, screens, surfaces, views
 from runtime_actors.commands.asker import Asker
 from runtime_actors.commands.follow_ups import Deliver, Settled, Shown
 from runtime_actors.contract import codec
 from runtime_actors.contract.host import HostSurface
+from runtime_actors.contract.interactions import UiRequest
 from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.contract.surfaces import (
     MAX_SURFACE_STATE_BYTES,
@@ -556,3 +558,45 @@ def test_many_changes_of_one_surface_push_no_other_event_out(records: Records) -
 
     assert [kind for kind, _ in shown(records)] == ["surface.opened", "surface.changed"]
     assert screens.KEPT > 50
+
+
+# --- questions of an app that shows something ---
+
+
+def surface_of_question(records: Records, call_id: str | None, request_id: str) -> str | None:
+    """Which one the runtime wrote into the owner of a question."""
+    wish = UiRequest.model_validate({"request": {"kind": "notice", "title": "Done", "message": ""}})
+    asker = an_asker(records.call().instance_id, request_id)
+    told = records.run(
+        interactions.request_interaction,
+        interactions.AskPerson(asker, wish.model_copy(update={"parent_call_id": call_id})),
+    )
+    assert isinstance(told, interactions.InteractionState), told
+    owner = told.record.owner
+    assert (
+        owner.surface_id
+        == records.sql.execute(
+            "select surface_id from interactions where interaction_id = ?", (told.record.interaction_id,)
+        ).fetchone()[0]
+    )
+    return owner.surface_id
+
+
+def test_a_question_belongs_to_the_surface_of_its_call_or_to_the_only_one(records: Records) -> None:
+    call = opened(records)
+    who = an_asker(call.instance_id, "att-1/2")
+
+    assert surface_of_question(records, None, "q1") == "srf-1"
+    assert surface_of_question(records, call.call_id, "q2") == "srf-1"
+    records.run(surfaces.open_surface, an_opening(who, call_id=call.call_id))
+    assert surface_of_question(records, None, "q3") is None
+    assert surface_of_question(records, call.call_id, "q4") == "srf-2"
+    records.run(surfaces.open_surface, an_opening(replace(who, request_id="att-1/3"), call_id=call.call_id))
+    assert surface_of_question(records, call.call_id, "q5") is None
+
+
+def test_a_question_belongs_to_no_surface_that_is_closed(records: Records) -> None:
+    call = opened(records)
+    records.run(surfaces.close_surface, a_closing(an_asker(call.instance_id, "att-1/2")))
+
+    assert surface_of_question(records, call.call_id, "q1") is None
