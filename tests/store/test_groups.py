@@ -17,6 +17,7 @@ from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.records.transaction import Transaction
 from runtime_actors.store import files
 from runtime_actors.store.messages import Upkeep
+from runtime_actors.store.space import Space
 from tests.fakes import a_key
 from tests.store.bench import a_bench, is_rejected, note, note_then_raise, run_call
 
@@ -170,6 +171,23 @@ def test_what_sqlite_says_of_one_command_alone_ends_the_store_unless_it_is_for_s
         assert len(bench.unusable) == (1 if breaks else 0)
         assert bench.row("select count(*) from audit where event = 'test.noted'") == (1 if breaks else 2,)
         assert bench.walked() == bench.end() == bench.opened.side.read()
+
+
+@pytest.mark.parametrize(("code", "breaks"), [(sqlite3.SQLITE_FULL, False), (sqlite3.SQLITE_IOERR_READ, True)])
+def test_a_fault_of_upkeep_ends_the_store_unless_it_is_for_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, *, breaks: bool
+) -> None:
+    def fail(_space: Space) -> None:
+        raise _an_error(code)
+
+    with a_bench(tmp_path) as bench:
+        monkeypatch.setattr(Space, "look", fail)
+        bench.send(Upkeep())
+        bench.handle()
+
+        assert bench.actor.full == (not breaks)
+        assert len(bench.unusable) == (1 if breaks else 0)
+        assert is_rejected(bench.ask(note, "a"), "store_unavailable") == breaks
 
 
 def test_a_listener_that_raises_hides_no_other_outcome(tmp_path: Path) -> None:
