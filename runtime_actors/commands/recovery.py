@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from runtime_actors.commands import action_messages, endings, hosts, inbox, instances, receipts, states, suspension
 from runtime_actors.commands.command import command
-from runtime_actors.commands.follow_ups import DueAt, InstanceWanted
+from runtime_actors.commands.follow_ups import DueAt, InstanceWanted, InteractionDueAt
 from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.contract.tools import CallStatus
-from runtime_actors.records import calls
+from runtime_actors.records import calls, interactions
 from runtime_actors.records import instances as rows
 from runtime_actors.rules.calls import FINAL, CallEvent, CallKey, must_advance
 from runtime_actors.rules.instances import LIVE, AttemptState, InstanceEvent, InstanceState, must_move
@@ -65,6 +65,9 @@ def recover(tx: Transaction, _nothing: object) -> Recovered:
     due = calls.next_due(tx)
     if due is not None:
         tx.follow_ups.append(DueAt(due))
+    expires_s = interactions.next_due(tx)
+    if expires_s is not None:
+        tx.follow_ups.append(InteractionDueAt(expires_s))
     return Recovered(tuple(interrupted))
 
 
