@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -12,6 +13,9 @@ from miniapp_worker.pending import Pending, refused
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.contract.capabilities import CapabilityDecision, CapabilityReceipt, CapabilityRequest
 from runtime_actors.contract.inbox import MiniAppMessage
+
+_REMEMBERED: Final = 64
+"""Decisions."""
 
 
 class MiniAppCapabilities:
@@ -23,6 +27,8 @@ class MiniAppCapabilities:
         self._pending = pending
         self._decisions = decisions
         self._acknowledge = acknowledge
+        self._said: dict[str, CapabilityDecision] = {}
+        """By grant: another wait for the same one may begin when its message has been handed out."""
 
     async def request(self, capability: str, reason: str, arguments: JsonObject | None = None) -> CapabilityReceipt:
         """Ask the runtime, which decides at once or asks the person: `decision` is granted, denied or asking.
@@ -88,9 +94,16 @@ class MiniAppCapabilities:
             await self._acknowledge(message.message_id)
 
     async def _decided(self, grant_id: str | None) -> CapabilityDecision:
+        known = self._said.get(grant_id or "")
+        if known is not None:
+            return known
         came: asyncio.Future[MiniAppMessage] = asyncio.get_running_loop().create_future()
 
         def take(message: MiniAppMessage) -> None:
+            if message.capability is not None:
+                self._said[message.capability.grant_id or ""] = message.capability
+                while len(self._said) > _REMEMBERED:
+                    del self._said[next(iter(self._said))]
             if not came.done():
                 came.set_result(message)
 

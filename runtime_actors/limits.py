@@ -188,7 +188,8 @@ SECTIONS: Final = (
             Limit(
                 "questions that are open, or ended and not acknowledged",
                 f"{_DEFAULTS.interactions_per_instance} of one instance, {_DEFAULTS.interactions_per_app} of one app, "
-                f"{_DEFAULTS.interactions:,} of all; `chat` and the runtime {_DEFAULTS.interactions:,} more",
+                f"{_DEFAULTS.interactions:,} of all; `chat` and the runtime {_DEFAULTS.interactions:,} more, "
+                f"of the runtime {_DEFAULTS.interactions_per_app} about one app",
                 Code.BUSY,
                 "the question, or the call that needs one, is refused",
                 _BOUNDS,

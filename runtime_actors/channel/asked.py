@@ -120,7 +120,7 @@ def _of_questions(by: Asker, request: UiRequest | UiCancel | UiGet | UiList) -> 
             return Ask(
                 interactions.list_own,
                 interactions.OwnList(by, after),
-                lambda found: ("lineup.v1.ui.interactions", _as_many_as_fit(by, found.records)),
+                lambda found: ("lineup.v1.ui.interactions", _as_many_as_fit(by, found.records, more=found.more)),
             )
 
 
@@ -130,7 +130,7 @@ def _not_asked(by: Asker, refused: Rejection) -> tuple[str, WireModel]:
     )
 
 
-def _as_many_as_fit(by: Asker, records: tuple[InteractionRecord, ...]) -> UiListed:
+def _as_many_as_fit(by: Asker, records: tuple[InteractionRecord, ...], *, more: bool) -> UiListed:
     """Of one frame, in their order; one fits always."""
     size, nodes, count = _ENVELOPE_BYTES, _ENVELOPE_NODES, 0
     for record in records:
@@ -140,7 +140,7 @@ def _as_many_as_fit(by: Asker, records: tuple[InteractionRecord, ...]) -> UiList
         if count and (size > codec.MAX_FRAME_BYTES or nodes > codec.MAX_NODES):
             break
         count += 1
-    return UiListed(request_id=by.request_id, interactions=records[:count], more=count < len(records))
+    return UiListed(request_id=by.request_id, interactions=records[:count], more=more or count < len(records))
 
 
 def _of_surfaces(by: Asker, request: SurfaceOpen | SurfaceList | SurfaceGet | SurfaceUpdate | SurfaceClose) -> Ask:

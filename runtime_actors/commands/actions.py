@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from runtime_actors.commands import focus, inbox, instances, put_off, receipts, screens, states
+from runtime_actors.commands import focus, inbox, instances, questions, receipts, screens, states
 from runtime_actors.commands.action_messages import PERSON, REFUSED, give, no_room, note_acknowledged, record
 from runtime_actors.commands.command import command
 from runtime_actors.commands.follow_ups import Post
@@ -59,7 +59,7 @@ def act(tx: Transaction, wanted: Act) -> Acted | Rejection:
     if wanted.action == "focus":
         _focus(tx, instance)
     elif wanted.action != "app":
-        put_off.put_off(tx, instance.instance_id)
+        questions.put_off(tx, instance.instance_id)
     if wanted.action == "force_close":
         record(tx, instance, action, message=None, host=wanted.host)
         instances.close_instance(tx, instance, RejectionCode.APP_CLOSED, "a person closed the app")
@@ -87,8 +87,8 @@ def _focus(tx: Transaction, instance: InstanceRecord) -> None:
     if before is None:
         states.wake(tx, instance)
     elif before:
-        put_off.put_off(tx, before)
-    put_off.call_back(tx, instance.instance_id)
+        questions.put_off(tx, before)
+    questions.call_back(tx, instance.instance_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,8 @@ def count_floods(tx: Transaction, _nothing: object) -> int:
             tx.note("progress.counted", detail={"count": count}, call_id=who)
         elif code == SURFACE_CHANGED:
             tx.note("surface.counted", detail={"count": count}, surface_id=who)
+        elif "." in code:
+            tx.note("events.counted", detail={"event": code, "count": count}, who=who)
         else:
             tx.note("refusals.counted", detail={"code": code, "count": count}, who=who)
     return len(floods)

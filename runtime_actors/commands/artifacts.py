@@ -85,10 +85,12 @@ class Piece:
 def add_chunk(tx: Transaction, piece: Piece) -> ArtifactReceipt | Rejection:
     """Take the next piece; with the last one the whole must have the digest that was announced."""
     by, asked = piece.by, piece.asked
+    failed = receipts.known(tx, by, ArtifactReceipt)  # this very piece, and it was the wrong one
+    if failed is not None:
+        return failed
     artifact = rows.of_instance(tx, by.instance_id, asked.artifact_id)
     if artifact is None:
-        failed = receipts.known(tx, by, ArtifactReceipt)  # this very piece, and it was the wrong one
-        return failed or _refuse(tx, by, RejectionCode.ARTIFACT_NOT_FOUND, "this instance announced no such artifact")
+        return _refuse(tx, by, RejectionCode.ARTIFACT_NOT_FOUND, "this instance announced no such artifact")
     content = next_piece(artifact, asked.offset, asked.content)
     if isinstance(content, Rejection):
         return _refuse(tx, by, content.code, content.detail)

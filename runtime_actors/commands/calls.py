@@ -173,7 +173,9 @@ def _may_be_placed(tx: Transaction, key: CallKey, descriptor: ToolDescriptor, no
     scope = descriptor.target.app_scope
     if now.instance_id is None and descriptor.handling == "operation":
         return _refuse(tx, key, RejectionCode.APP_INSTANCE_NOT_FOUND, f"{scope} is not open in this conversation")
-    if descriptor.target.requires_foreground and not policy.lifecycle(tx, scope, key.conversation_id, "foreground"):
+    if descriptor.target.requires_foreground and not policy.lifecycle(
+        tx, scope, key.conversation_id, "foreground", key.agent_id
+    ):
         return _refuse(tx, key, RejectionCode.LIFECYCLE_DENIED, f"policy does not let {scope} take the front")
     return None
 

@@ -134,14 +134,22 @@ def _heard_for_call(tx: Transaction, key: CallKey, asked: list[GrantRecord], *, 
     waits = call is not None and call.status not in FINAL
     for grant in asked:
         _settle(tx, grant, given=approved and waits, declined=answered and not approved)
-    if call is None or not waits:
-        return  # the end of the call ended the question
-    if approved:
+    if call is None:
+        return
+    if waits and approved:
         calls.go_on(tx, call)
-        _let_others_in(tx, asked)
-    else:
+    elif waits:
         why = "a person declined it" if answered else "nobody permitted it in time"
         calls.reject(tx, call, RejectionCode.PERMISSION_DECLINED, why)
+    _end_left_over(tx, key)
+    if waits and approved:
+        _let_others_in(tx, asked)
+
+
+def _end_left_over(tx: Transaction, key: CallKey) -> None:
+    call = call_rows.find(tx, key)
+    if call is not None and call.status in FINAL:
+        permissions.end_left_over(tx, call)
 
 
 def _let_others_in(tx: Transaction, given: list[GrantRecord]) -> None:
@@ -161,6 +169,7 @@ def _let_others_in(tx: Transaction, given: list[GrantRecord]) -> None:
                 permissions.move(tx, asked, GrantEvent.UNANSWERED)
             questions.end(tx, question, InteractionEvent.CANCELLED, reason="it was permitted otherwise", is_told=False)
             calls.go_on(tx, call_rows.find(tx, call.key) or call)
+            _end_left_over(tx, call.key)
 
 
 def _key(question: InteractionRow, call_id: str) -> CallKey:

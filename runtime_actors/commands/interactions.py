@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from runtime_actors.commands import inbox, policy, put_off, questions, receipts
+from runtime_actors.commands import inbox, policy, questions, receipts
 from runtime_actors.commands.command import command
 from runtime_actors.contract.interactions import InteractionReceipt
 from runtime_actors.contract.rejection import Rejection, RejectionCode
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from runtime_actors.rules.instances import InstanceRecord
 
 _EXPIRE_AT_ONCE: Final = 100
+_LIST_BYTES: Final = 64 * 1024
+"""Of requests in one page: a list is read on the thread that commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +193,27 @@ class OwnList:
 
 @dataclass(frozen=True, slots=True)
 class OwnInteractions:
-    """Oldest first."""
+    """Oldest first; `more` if there are others behind them."""
 
     records: tuple[InteractionRecord, ...]
+    more: bool
 
 
 @command()
 def list_own(tx: Transaction, of: OwnList) -> OwnInteractions:
-    """Questions of an instance that have not ended."""
-    found = [questions.as_it_stands(tx, row) for row in rows.open_of_instance(tx, of.by.instance_id)]
-    own = [row.interaction_id for row in found if row.status not in FINAL and row.source not in questions.ENDED]
-    after = own.index(of.after_interaction_id) + 1 if of.after_interaction_id in own else 0
-    wanted = frozenset(own[after:])
-    return OwnInteractions(tuple(rows.record(row) for row in found if row.interaction_id in wanted))
+    """Questions of an instance that have not ended, as many as are read quickly."""
+    found: list[InteractionRecord] = []
+    size = 0
+    for row in rows.open_of_instance(tx, of.by.instance_id, of.after_interaction_id):
+        if row.source in questions.ENDED:
+            continue
+        size += len(row.request)
+        if found and size > _LIST_BYTES:
+            return OwnInteractions(tuple(found), more=True)
+        stands = questions.as_it_stands(tx, row)
+        if stands.status not in FINAL:
+            found.append(rows.record(stands))
+    return OwnInteractions(tuple(found), more=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +267,7 @@ def cancel_interaction(tx: Transaction, cancel: CancelOwn) -> InteractionReceipt
     if row.status in FINAL:
         late = already_final(row)
         return _refuse(tx, by, late.code, late.detail)
-    ended = questions.end(tx, row, InteractionEvent.CANCELLED, reason=wish.reason)
+    ended = questions.end(tx, row, InteractionEvent.CANCELLED, reason=wish.reason, by={"app": by.attempt_id})
     receipt = InteractionReceipt(request_id=by.request_id, accepted=True, interaction=rows.record(ended))
     return receipts.keep(tx, by, receipt)
 
@@ -282,7 +292,8 @@ def present(tx: Transaction, shown: Present) -> InteractionState | Rejection:
     if InteractionEvent.PRESENTED not in TRANSITIONS[row.status]:
         return InteractionState(rows.record(row), repeated=True)
     if needs_no_answer(rows.request_of(row)):
-        return InteractionState(rows.record(questions.end(tx, row, *answering(row), result={"acknowledged": False})))
+        ended = questions.end(tx, row, *answering(row), result={"acknowledged": False}, by={"host": shown.host})
+        return InteractionState(rows.record(ended))
     moved = must_advance(row, InteractionEvent.PRESENTED, at=tx.at)
     rows.save(tx, moved)
     questions.note(tx, "interaction.presented", moved, detail={"host": shown.host})
@@ -309,7 +320,7 @@ def answer(tx: Transaction, said: Answer) -> InteractionState | Rejection:
     result = result_of(rows.request_of(row), said.given)
     if isinstance(result, Rejection):
         return _refuse_host(tx, said.host, row.interaction_id, result)
-    return InteractionState(rows.record(questions.end(tx, row, *answering(row), result=result)))
+    return InteractionState(rows.record(questions.end(tx, row, *answering(row), result=result, by={"host": said.host})))
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,12 +337,13 @@ def dismiss(tx: Transaction, unwanted: Dismiss) -> InteractionState | Rejection:
     row = _open(tx, unwanted.interaction_id, unwanted.host)
     if isinstance(row, Rejection):
         return row
-    if row.instance_id is not None and row.source not in questions.ENDED:
-        put_off.put_off(tx, row.instance_id)
+    by = {"host": unwanted.host, "dismissed": True}
     if row.kind == "confirm":
-        ended = questions.end(tx, row, *answering(row), result={"approved": False}, reason="dismissed")
+        ended = questions.end(tx, row, *answering(row), result={"approved": False}, reason="dismissed", by=by)
     else:
-        ended = questions.end(tx, row, InteractionEvent.DISMISSED, reason="dismissed")
+        ended = questions.end(tx, row, InteractionEvent.DISMISSED, reason="dismissed", by=by)
+    if row.instance_id is not None and row.source not in questions.ENDED:
+        questions.put_off(tx, row.instance_id)
     return InteractionState(rows.record(ended))
 
 

@@ -99,8 +99,9 @@ def _decide(
     why = refuse(instance)
     if why is not None:
         return _refused(tx, by, RejectionCode.LIFECYCLE_DENIED, f"{wish}: {why}")
-    tx.note(
+    tx.note_often(
         "lifecycle.granted",
+        who=instance.instance_id,
         digest=b"" if digest_of is None else hashlib.sha256(digest_of.encode()).digest(),
         conversation_id=instance.conversation_id,
         instance_id=instance.instance_id,

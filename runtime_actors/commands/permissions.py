@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from runtime_actors.rules.policy import Decision, Rule
 
 PURPOSE: Final = b"permission"
+MAX_PROMPT_CHARS: Final = 4000
+"""Of a confirm (seed, 3.4)."""
+_REASON_CHARS: Final = 2000
+"""An app's reason may be cut, what is permitted may not."""
 ANSWER_WITHIN_S: Final = 600.0
 """A question that nobody answers ends. One for a call that may take longer than that waits as long."""
 
@@ -53,19 +57,24 @@ def look_at_tool(tx: Transaction, key: CallKey, descriptor: ToolDescriptor) -> L
     if decision.verdict is Verdict.DENY:
         return _refused(RejectionCode.CAPABILITY_DENIED, f"policy denies {descriptor.id}")
     looks = [_stands(tx, scope, key.conversation_id, TOOL + descriptor.id, decision)]
-    looks += [look_at_capability(tx, scope, key.conversation_id, name) for name in descriptor.permissions]
+    looks += [look_at_capability(tx, scope, key.conversation_id, name, key.agent_id) for name in descriptor.permissions]
     refused = next((one.refused for one in looks if one.refused is not None), None)
-    return Look(refused, sum((one.ask for one in looks), ()), sum((one.use for one in looks), ()))
+    ask = sum((one.ask for one in looks), ())
+    if refused is None and len(_named(ask)) > MAX_PROMPT_CHARS:  # nobody permits what he was not shown
+        return _refused(RejectionCode.CAPABILITY_DENIED, f"{descriptor.id} needs more than one question can name")
+    return Look(refused, ask, sum((one.use for one in looks), ()))
 
 
-def look_at_capability(tx: Transaction, scope: str, conversation_id: str, capability: str) -> Look:
-    """As `look_at_tool`, for one capability."""
+def look_at_capability(
+    tx: Transaction, scope: str, conversation_id: str, capability: str, agent_id: str | None = None
+) -> Look:
+    """As `look_at_tool`, for one capability; `agent_id` as in `policy.capability`."""
     if is_closed(capability):
         return _refused(RejectionCode.CAPABILITY_DENIED, f"{capability} is never granted")
     app = tx.settings.catalogue.apps.get(scope)
     if app is None or capability not in app.manifest.requested_capabilities:
         return _refused(RejectionCode.CAPABILITY_DENIED, f"{capability} is not declared in the manifest of {scope}")
-    decision = policy.capability(tx, scope, conversation_id, capability)
+    decision = policy.capability(tx, scope, conversation_id, capability, agent_id)
     if decision.verdict is Verdict.DENY:
         return _refused(RejectionCode.CAPABILITY_DENIED, f"{capability} is not granted to {scope}")
     return _stands(tx, scope, conversation_id, capability, decision)
@@ -104,8 +113,14 @@ def use(tx: Transaction, used: Sequence[GrantRecord]) -> None:
     for grant in used:
         if grant.span == "once":
             move(tx, grant, GrantEvent.USED)
-        else:
+        elif tx.floods.wants_entry((grant.grant_id, "grant.used"), tx.moment.boot_s):
             note(tx, "grant.used", grant)
+
+
+def end_left_over(tx: Transaction, call: CallRecord) -> None:
+    """A call ended without what a person had permitted it for once: that is no other request's."""
+    for grant in grants.left_of_call(tx, call.app_scope, call.conversation_id, call.call_id):
+        move(tx, grant, GrantEvent.EXPIRED)
 
 
 # --- asking ---
@@ -169,16 +184,21 @@ def _question(tx: Transaction, scope: str, subjects: Sequence[tuple[str, Rule]],
     """In both languages, without a word of the app's own but its quoted reason, which stands last."""
     app = tx.settings.catalogue.apps[scope]
     title = quotable(app.manifest.extensions.title or scope)
-    lines = [_line(subject, rule) for subject, rule in subjects]
+    prompt = _named(subjects)
     if reason is not None:
-        lines.append(f"应用给出的理由 / The app's own words: “{quotable(reason)}”")
+        prompt += f"\n应用给出的理由 / The app's own words: “{quotable(reason)[:_REASON_CHARS]}”"
     return ConfirmRequest(
         kind="confirm",
         title=f"是否允许“{title}”？ / Allow “{title}”?"[:200],  # noqa: RUF001 - Chinese
-        prompt="\n".join(lines)[:4000],
+        prompt=prompt,
         approve_label="允许 / Allow",
         cancel_label="拒绝 / Deny",
     )
+
+
+def _named(subjects: Sequence[tuple[str, Rule]]) -> str:
+    """All that a yes would permit."""
+    return "\n".join(_line(subject, rule) for subject, rule in subjects)
 
 
 def _line(subject: str, rule: Rule) -> str:

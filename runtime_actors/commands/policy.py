@@ -28,18 +28,27 @@ def presentation(tx: Transaction, app_scope: str, conversation_id: str, wish: Pr
     return "inline" if decision.verdict is Verdict.INLINE else wish
 
 
-def lifecycle(tx: Transaction, app_scope: str, conversation_id: str, wish: LifecycleWish) -> bool:
-    """Whether an app may ask for this (`lifecycle_denied` if not)."""
+def lifecycle(
+    tx: Transaction, app_scope: str, conversation_id: str, wish: LifecycleWish, agent_id: str | None = None
+) -> bool:
+    """Whether an app may ask for this (`lifecycle_denied` if not). `agent_id` as in `capability`."""
     policy = tx.settings.policy
     if not policy.rules:
         return True
-    decision = policy.decide(app_scope, agent_of(tx, conversation_id), conversation_id, lifecycle=wish)
+    agent_id = agent_id or agent_of(tx, conversation_id)
+    decision = policy.decide(app_scope, agent_id, conversation_id, lifecycle=wish)
     return decision.verdict is not Verdict.DENY
 
 
-def capability(tx: Transaction, app_scope: str, conversation_id: str, name: str) -> Decision:
-    """What the rules say about a capability; the closed list and the manifest are the caller's."""
-    return tx.settings.policy.decide(app_scope, agent_of(tx, conversation_id), conversation_id, capability=name)
+def capability(
+    tx: Transaction, app_scope: str, conversation_id: str, name: str, agent_id: str | None = None
+) -> Decision:
+    """What the rules say about a capability; the closed list and the manifest are the caller's.
+
+    `agent_id` names who calls: a conversation that its first call opens has no owner on record yet.
+    """
+    agent_id = agent_id or agent_of(tx, conversation_id)
+    return tx.settings.policy.decide(app_scope, agent_id, conversation_id, capability=name)
 
 
 def agent_of(tx: Transaction, conversation_id: str) -> str | None:

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from runtime_actors.records.transaction import Transaction
 
 
-def put_off(tx: Transaction, instance_id: str) -> None:
-    """The person dismissed a question of the instance, closed it, or put another one in front."""
+def put_off_row(tx: Transaction, instance_id: str) -> None:
+    """For a while from now on."""
     until_s = tx.moment.wall.timestamp() + KEPT_BACK_S
     tx.sql.execute("update instances set put_off_until_s = ? where instance_id = ?", (until_s, instance_id))
 
 
-def call_back(tx: Transaction, instance_id: str) -> None:
-    """The person returned to the instance."""
+def call_back_row(tx: Transaction, instance_id: str) -> None:
+    """No longer."""
     tx.sql.execute("update instances set put_off_until_s = null where instance_id = ?", (instance_id,))
 
 

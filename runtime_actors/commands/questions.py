@@ -14,7 +14,7 @@ import msgpack
 
 from runtime_actors.commands import inbox, screens
 from runtime_actors.commands.follow_ups import DueAt, InteractionDueAt, TellInteraction
-from runtime_actors.commands.put_off import put_off_until
+from runtime_actors.commands.put_off import call_back_row, put_off_row, put_off_until
 from runtime_actors.contract import codec
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.records import calls, instances
@@ -135,16 +135,16 @@ def _expiry(tx: Transaction, question: Question) -> float | Rejection | None:
 def no_room(tx: Transaction, source: Source, instance_id: str | None, app_scope: str) -> Rejection | None:
     """`busy` if so many are open, or ended without their owner knowing, that there can be no other."""
     bounds = tx.settings.bounds
-    of_instance, of_app, of_apps, of_runtime = rows.unsettled(tx, instance_id, app_scope)
+    now = rows.unsettled(tx, instance_id, app_scope)
     if source == "runtime_policy":
-        full = of_runtime >= bounds.interactions
+        full = now.about_app >= bounds.interactions_per_app or now.of_runtime >= bounds.interactions
     elif app_scope == CHAT:
-        full = of_instance >= bounds.interactions_per_instance or of_runtime >= bounds.interactions
+        full = now.of_instance >= bounds.interactions_per_instance or now.of_runtime >= bounds.interactions
     else:
         full = (
-            of_instance >= bounds.interactions_per_instance
-            or of_app >= bounds.interactions_per_app
-            or of_apps >= bounds.interactions
+            now.of_instance >= bounds.interactions_per_instance
+            or now.of_app >= bounds.interactions_per_app
+            or now.of_apps >= bounds.interactions
         )
     return Rejection(code=RejectionCode.BUSY, detail="too many questions are open") if full else None
 
@@ -172,10 +172,12 @@ def end(
     *events: InteractionEvent,
     result: JsonObject | None = None,
     reason: str | None = None,
+    by: JsonObject | None = None,
     is_told: bool = True,
 ) -> InteractionRow:
     """End an open question: its record, the clock of its call, its owner's inbox and what hosts see.
 
+    `by` says for the audit log who ended it, if it was not the runtime.
     `is_told` is false if the owner hears of it otherwise: with the end of the call, or not at all because it ends.
     """
     outcome = None if result is None else codec.encode(result)
@@ -184,7 +186,7 @@ def end(
     is_told = is_told and row.source not in ENDED and _is_live(tx, row.instance_id)
     moved = replace(moved, settled=not is_told)
     rows.save(tx, moved)
-    note(tx, "interaction.ended", moved, digest=outcome or b"", detail={"path": path, "told": is_told})
+    note(tx, "interaction.ended", moved, digest=outcome or b"", detail={"path": path, "told": is_told, **(by or {})})
     if moved.parent_call_id is not None:
         _resume(tx, moved, moved.parent_call_id)
     if is_told:
@@ -232,6 +234,31 @@ def app_title(tx: Transaction, app_scope: str) -> str:
 def show_change(tx: Transaction, row: InteractionRow) -> None:
     """Hosts draw it as it is now, or withdraw it."""
     screens.show(tx, "interaction.changed", row.conversation_id, row.interaction_id, shown(tx, row))
+
+
+def put_off(tx: Transaction, instance_id: str) -> None:
+    """The person dismissed a question of the instance, closed it, or put another one in front."""
+    put_off_row(tx, instance_id)
+    _list_anew(tx, instance_id)
+
+
+def call_back(tx: Transaction, instance_id: str) -> None:
+    """The person returned to the instance."""
+    call_back_row(tx, instance_id)
+    _list_anew(tx, instance_id)
+
+
+def _list_anew(tx: Transaction, instance_id: str) -> None:
+    """What it has asked already is put forward, or not, like what it will ask."""
+    until = put_off_until(tx, instance_id)
+    for row in rows.open_of_instance(tx, instance_id):
+        if row.source in ENDED or row.listed_until == until:
+            continue
+        stands = as_it_stands(tx, row)
+        if stands.status not in FINAL:
+            moved = replace(stands, listed_until=until)
+            rows.save(tx, moved)
+            show_change(tx, moved)
 
 
 def acknowledged(tx: Transaction, message: InboxRow) -> None:

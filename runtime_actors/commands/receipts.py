@@ -8,6 +8,7 @@ import msgpack
 
 from runtime_actors.contract import codec
 from runtime_actors.contract.base import WireModel
+from runtime_actors.contract.rejection import Rejection, RejectionCode
 
 if TYPE_CHECKING:
     from runtime_actors.commands.asker import Asker
@@ -19,10 +20,20 @@ KEPT: Final = 128
 """Newest ones of an attempt: twice as many as a worker may have unanswered."""
 
 
-def known(tx: Transaction, by: Asker, shape: type[R]) -> R | None:
-    """The answer that this very request had."""
-    row = tx.row("select body from receipts where attempt_id = ? and request_id = ?", by.attempt_id, by.request_id)
-    return None if row is None else shape.model_validate(msgpack.unpackb(row[0]))
+def known(tx: Transaction, by: Asker, shape: type[R]) -> R | Rejection | None:
+    """The answer that this very request had; refused with `message_id_conflict` if its id was another request's."""
+    row = tx.row(
+        "select kind, body from receipts where attempt_id = ? and request_id = ?", by.attempt_id, by.request_id
+    )
+    if row is None:
+        return None
+    kind, body = row
+    if kind != shape.__name__:
+        detail = "this id was used for another request"
+        return tx.refuse(
+            "request.refused", RejectionCode.MESSAGE_ID_CONFLICT, detail, who=by.instance_id, attempt_id=by.attempt_id
+        )
+    return shape.model_validate(msgpack.unpackb(body))
 
 
 def keep(tx: Transaction, by: Asker, receipt: R) -> R:

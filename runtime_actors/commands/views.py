@@ -66,15 +66,15 @@ def view_apps(tx: Transaction, _view: View) -> Page:
 
 def view_instances(tx: Transaction, view: View) -> Page:
     """Instances and the process each has now; with `filter.all`, those that ended too."""
-    where = "" if view.filter.get("all") else "where i.state not in ('closed', 'failed')"
+    where = "" if view.filter.get("all") else "and i.state not in ('closed', 'failed')"
     found = tx.rows(  # the parts of the statement are our own words
-        "select i.instance_id, i.app_scope, i.conversation_id, i.state, a.attempt_id, a.pid, a.level, a.started_at, "  # noqa: S608
-        "i.end_reason, exists (select 1 from actions x where x.conversation_id = i.conversation_id "
+        "select i.rowid, i.instance_id, i.app_scope, i.conversation_id, i.state, a.attempt_id, a.pid, a.level, "  # noqa: S608
+        "a.started_at, i.end_reason, exists (select 1 from actions x where x.conversation_id = i.conversation_id "
         "and x.app_scope = i.app_scope and x.status = 'waiting' and x.hanging) "
         "from instances i left join attempts a on a.instance_id = i.instance_id and a.state <> 'ended' "
-        f"{where} order by i.created_at, i.rowid limit ? offset ?",
-        view.limit + 1,
+        f"where i.rowid > ? {where} order by i.rowid limit ?",
         int(view.after or 0),
+        view.limit + 1,
     )
     names = [
         "instance_id",
@@ -88,10 +88,11 @@ def view_instances(tx: Transaction, view: View) -> Page:
         "end_reason",
     ]
     made = []
-    for *values, hanging in found:
+    for place, *values, hanging in found:
         row = dict(zip(names, values, strict=True))
-        made.append(row | {"app_title": questions.app_title(tx, row["app_scope"]), "hanging": bool(hanging)})
-    return _paged(made, view)
+        row |= {"app_title": questions.app_title(tx, row["app_scope"]), "hanging": bool(hanging)}
+        made.append((place, row))
+    return _behind(made, view.limit)
 
 
 def view_calls(tx: Transaction, view: View) -> Page:
@@ -194,11 +195,12 @@ def view_outbox(tx: Transaction, view: View) -> Page:
 def view_focus(tx: Transaction, view: View) -> Page:
     """Focus stacks; the last one is in front."""
     found = tx.rows(
-        "select conversation_id from focus where stack <> '[]' order by conversation_id limit ? offset ?",
-        view.limit + 1,
+        "select rowid, conversation_id from focus where rowid > ? and stack <> '[]' order by rowid limit ?",
         int(view.after or 0),
+        view.limit + 1,
     )
-    return _paged([{"conversation_id": row[0], "stack": list(rows.stack(tx, row[0]))} for row in found], view)
+    made = [(place, {"conversation_id": name, "stack": list(rows.stack(tx, name))}) for place, name in found]
+    return _behind(made, view.limit)
 
 
 def view_interactions(tx: Transaction, view: View) -> Page:
@@ -206,20 +208,23 @@ def view_interactions(tx: Transaction, view: View) -> Page:
 
     `filter` may name a conversation_id.
     """
-    found = interactions.listed(
+    found = interactions.page(
         tx,
-        view.filter.get("conversation_id"),
-        view.limit + 1,
         int(view.after or 0),
+        view.limit + 1,
+        conversation_id=view.filter.get("conversation_id"),
         ended_too=bool(view.filter.get("all")),
     )
     made = [
-        interactions.shown(row, questions.app_title(tx, row.app_scope))
-        if interactions.is_readable(row)
-        else {"interaction": {"interaction_id": row.interaction_id, "status": str(row.status)}}
-        for row in found
+        (
+            place,
+            interactions.shown(row, questions.app_title(tx, row.app_scope))
+            if interactions.is_readable(row)
+            else {"interaction": {"interaction_id": row.interaction_id, "status": str(row.status)}},
+        )
+        for place, row in found
     ]
-    return _paged(made, view)
+    return _behind(made, view.limit)
 
 
 def view_timeline(tx: Transaction, view: View) -> Page:
@@ -287,28 +292,27 @@ def view_counts(tx: Transaction, _view: View) -> Page:
 
 def view_grants(tx: Transaction, view: View) -> Page:
     """What people were asked to permit and permitted; with `filter.all`, also what is over."""
-    now_s, offset = tx.moment.wall.timestamp(), int(view.after or 0)
-    found = grants.page(tx, ended_too=bool(view.filter.get("all")), offset=offset, limit=view.limit + 1)
-    made = []
-    for one in found:
+    now_s = tx.moment.wall.timestamp()
+    found = grants.page(tx, int(view.after or 0), view.limit + 1, ended_too=bool(view.filter.get("all")))
+    made: list[tuple[int, JsonObject]] = []
+    for place, one in found:
         status = GrantStatus.EXPIRED if one.status is GrantStatus.GRANTED and is_over(one, now_s) else one.status
-        made.append(
-            {
-                "grant_id": one.grant_id,
-                "app_scope": one.app_scope,
-                "conversation_id": one.conversation_id,
-                "capability": one.capability,
-                "span": one.span,
-                "status": status,
-                "expires_at": one.expires_at,
-                "call_id": one.call_id,
-                "interaction_id": one.interaction_id,
-                "reason": one.reason,
-                "created_at": one.created_at,
-                "updated_at": one.updated_at,
-            }
-        )
-    return _paged(made, view)
+        row: JsonObject = {
+            "grant_id": one.grant_id,
+            "app_scope": one.app_scope,
+            "conversation_id": one.conversation_id,
+            "capability": one.capability,
+            "span": one.span,
+            "status": status,
+            "expires_at": one.expires_at,
+            "call_id": one.call_id,
+            "interaction_id": one.interaction_id,
+            "reason": one.reason,
+            "created_at": one.created_at,
+            "updated_at": one.updated_at,
+        }
+        made.append((place, row))
+    return _behind(made, view.limit)
 
 
 def view_policy(tx: Transaction, view: View) -> Page:

@@ -107,7 +107,10 @@ class HostDraft(WireModel):
     interaction_id: InteractionId
     sequence: int = Field(ge=0)
     """Grows with each draft of this question; an older one never replaces a newer."""
-    values: dict[Annotated[str, StringConstraints(max_length=64)], Any] = Field(max_length=32)
+    values: dict[Annotated[str, StringConstraints(max_length=64)], str | int | float | bool | None] = Field(
+        max_length=32
+    )
+    """By field id, as far as they are written: unchecked, and shown to every host that attaches."""
 
 
 class HostAct(WireModel):

@@ -47,12 +47,13 @@ def asked_by_calls(tx: Transaction, app_scope: str, conversation_id: str, capabi
 
 
 def last_decline(tx: Transaction, app_scope: str, conversation_id: str, capability: str) -> float | None:
-    """When a person said no last, in seconds since 1970."""
+    """When a person said no last, in seconds since 1970; what is in the future was said before the clock was set."""
     row = tx.row(
-        f"select max(declined_wall_s) from grants {_OF} and status = 'denied'",  # noqa: S608 - our own words
+        f"select max(declined_wall_s) from grants {_OF} and status = 'denied' and declined_wall_s <= ?",  # noqa: S608
         app_scope,
         conversation_id,
         capability,
+        tx.moment.wall.timestamp(),
     )
     return row[0] if row else None
 
@@ -60,6 +61,18 @@ def last_decline(tx: Transaction, app_scope: str, conversation_id: str, capabili
 def of_question(tx: Transaction, interaction_id: str) -> list[GrantRecord]:
     """What a question is about, as long as it is open."""
     found = tx.rows(f"{_SELECT} where interaction_id = ? and status = 'asking' order by rowid", interaction_id)
+    return [_made(row) for row in found]
+
+
+def left_of_call(tx: Transaction, app_scope: str, conversation_id: str, call_id: str) -> list[GrantRecord]:
+    """What was permitted for this call, once, and was not used."""
+    found = tx.rows(
+        f"{_SELECT} where app_scope = ? and conversation_id = ? and call_id = ? and status = 'granted' "
+        "and span = 'once' order by rowid",
+        app_scope,
+        conversation_id,
+        call_id,
+    )
     return [_made(row) for row in found]
 
 
@@ -73,10 +86,11 @@ def save(tx: Transaction, grant: GrantRecord) -> None:
     tx.sql.execute(_UPDATE, (*(getattr(grant, name) for name in _CHANGING), grant.grant_id))
 
 
-def page(tx: Transaction, *, ended_too: bool, offset: int, limit: int) -> list[GrantRecord]:
-    """The oldest first."""
-    where = "" if ended_too else "where status in ('asking', 'granted')"
-    return [_made(row) for row in tx.rows(f"{_SELECT} {where} order by rowid limit ? offset ?", limit, offset)]
+def page(tx: Transaction, after: int, limit: int, *, ended_too: bool) -> list[tuple[int, GrantRecord]]:
+    """Behind a place, each with its own, the oldest first."""
+    where = "rowid > ?" if ended_too else "rowid > ? and status in ('asking', 'granted')"
+    sql = f"select rowid, {', '.join(_COLUMNS)} from grants where {where} order by rowid limit ?"  # noqa: S608
+    return [(row[0], _made(row[1:])) for row in tx.rows(sql, after, limit)]
 
 
 def _made(row: tuple[Any, ...]) -> GrantRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
@@ -26,7 +27,7 @@ OPEN: Final = "status in ('pending', 'presented', 'submitted')"
 _COLUMNS: Final = tuple(InteractionRow.__dataclass_fields__)
 _SELECT: Final = f"select {', '.join(_COLUMNS)} from interactions"  # noqa: S608 - our own column names
 _INSERT: Final = f"insert into interactions ({', '.join(_COLUMNS)}) values ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
-_CHANGING: Final = ("status", "result", "draft", "draft_sequence", "reason", "settled", "updated_at")
+_CHANGING: Final = ("status", "result", "draft", "draft_sequence", "listed_until", "reason", "settled", "updated_at")
 _UPDATE: Final = f"update interactions set {', '.join(f'{name} = ?' for name in _CHANGING)} where interaction_id = ?"  # noqa: S608
 _LOST: Final = NoticeRequest(kind="notice", title="It cannot be read any more", message="")
 _REQUEST: Final[TypeAdapter[StandardInteractionRequest]] = TypeAdapter(StandardInteractionRequest)
@@ -54,9 +55,19 @@ def of_key(tx: Transaction, instance_id: str, parent_call_id: str | None, key: s
     )
 
 
-def open_of_instance(tx: Transaction, instance_id: str) -> list[InteractionRow]:
-    """Those of an instance that have not ended, oldest first; those of policy about it are among them."""
-    return _made(tx.rows(f"{_SELECT} where instance_id = ? and {OPEN} order by rowid", instance_id))
+def open_of_instance(tx: Transaction, instance_id: str, after: str | None = None) -> list[InteractionRow]:
+    """Those of an instance that have not ended, oldest first; those of policy about it are among them.
+
+    `after` is one of its own, however that stands now: those that were asked later.
+    """
+    return _made(
+        tx.rows(
+            f"{_SELECT} where instance_id = ?1 and {OPEN} and rowid > coalesce("  # noqa: S608 - our own words
+            "(select rowid from interactions where interaction_id = ?2 and instance_id = ?1), 0) order by rowid",
+            instance_id,
+            after,
+        )
+    )
 
 
 def open_of_call(tx: Transaction, conversation_id: str, call_id: str) -> list[InteractionRow]:
@@ -76,17 +87,26 @@ def every_open(tx: Transaction) -> list[InteractionRow]:
     return _made(tx.rows(f"{_SELECT} where {OPEN} order by rowid"))
 
 
-def listed(
-    tx: Transaction, conversation_id: object, limit: int, offset: int, *, ended_too: bool
-) -> list[InteractionRow]:
-    """Oldest first: those that can be answered now, or all; of one conversation if its name is given."""
-    terms = [] if ended_too else [OPEN, "(expires_wall_s is null or expires_wall_s > ?)"]
-    values: list[object] = [] if ended_too else [tx.moment.wall.timestamp()]
+def page(
+    tx: Transaction, after: int, limit: int, *, conversation_id: object, ended_too: bool
+) -> list[tuple[int, InteractionRow]]:
+    """Behind a place, each with its own, oldest first: those that can be answered now, or all.
+
+    Of one conversation if its name is given.
+    """
+    terms, values = ["rowid > ?"], list[object]([after])
+    if not ended_too:
+        terms += [OPEN, "(expires_wall_s is null or expires_wall_s > ?)"]
+        values.append(tx.moment.wall.timestamp())
     if isinstance(conversation_id, str):
         terms.append("conversation_id = ?")
         values.append(conversation_id)
-    where = f"where {' and '.join(terms)}" if terms else ""
-    return _made(tx.rows(f"{_SELECT} {where} order by rowid limit ? offset ?", *values, limit, offset))
+    found = tx.rows(
+        f"select rowid, {', '.join(_COLUMNS)} from interactions where {' and '.join(terms)} order by rowid limit ?",  # noqa: S608
+        *values,
+        limit,
+    )
+    return list(zip([row[0] for row in found], _made([row[1:] for row in found]), strict=True))
 
 
 def due(tx: Transaction, limit: int) -> list[InteractionRow]:
@@ -109,19 +129,32 @@ def next_due(tx: Transaction) -> float | None:
     return row[0] if row else None
 
 
-def unsettled(tx: Transaction, instance_id: str | None, app_scope: str) -> tuple[int, int, int, int]:
-    """How many are open, or ended without their owner knowing.
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """How many questions are open, or ended without their owner knowing."""
 
-    Of the instance; of the app; of all apps but `chat`; of `chat` and the runtime.
-    """
+    of_instance: int
+    of_app: int
+    """Its own."""
+    about_app: int
+    """Of policy."""
+    of_apps: int
+    """Of all but `chat`."""
+    of_runtime: int
+    """Of `chat` and of policy."""
+
+
+def unsettled(tx: Transaction, instance_id: str | None, app_scope: str) -> Unsettled:
+    """Where there is no instance yet, it has none."""
     row = tx.row(
-        "select total(instance_id is ?1), total(app_scope = ?2 and source <> 'runtime_policy'), "
+        "select total(instance_id = ?1), total(app_scope = ?2 and source <> 'runtime_policy'), "
+        "total(app_scope = ?2 and source = 'runtime_policy'), "
         "total(app_scope <> 'chat' and source <> 'runtime_policy'), "
         "total(app_scope = 'chat' or source = 'runtime_policy') from interactions where not settled",
         instance_id,
         app_scope,
     )
-    return (0, 0, 0, 0) if row is None else (int(row[0]), int(row[1]), int(row[2]), int(row[3]))
+    return Unsettled(*(int(count) for count in row or (0, 0, 0, 0, 0)))
 
 
 def add(tx: Transaction, row: InteractionRow) -> None:
@@ -157,13 +190,13 @@ def request_of(row: InteractionRow) -> StandardInteractionRequest:
     """What was asked.
 
     Raises:
-        ValueError: It cannot be read any more, and has not been ended for that.
+        ValueError: It cannot be read any more, and has not ended.
 
     """
     try:
         return _REQUEST.validate_python(msgpack.unpackb(row.request))
     except (ValueError, TypeError):
-        if row.status is InteractionStatus.FAILED:
+        if row.status in FINAL:
             return _LOST
         raise
 

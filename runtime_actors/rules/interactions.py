@@ -23,6 +23,8 @@ MAX_REQUEST_BYTES: Final = 48 * 1024
 """Canonical."""
 MAX_RESULT_BYTES: Final = 64 * 1024
 """Canonical; of a result and of a draft."""
+LATEST_S: Final = 253_402_214_400.0
+"""The last day that records can spell (RFC 3339 has four digits for a year)."""
 LONGEST_WITH_CALL_S: Final = 7 * 24 * 3600.0
 """After the call was made, whose clock stands still meanwhile."""
 
@@ -177,6 +179,7 @@ def expiry(
     if timeout_s is not None and call_made_s is not None:
         latest_s = call_made_s + LONGEST_WITH_CALL_S
         expires_s = min(latest_s, now_s + timeout_s if wished_s is None else wished_s)
-    if expires_s is not None and expires_s <= now_s:
-        return Rejection(code=RejectionCode.INTERACTION_INVALID, detail="expires_at is not in the future")
+    if expires_s is not None and not now_s < expires_s <= LATEST_S:
+        detail = "expires_at is not in the future, or no time that there is"
+        return Rejection(code=RejectionCode.INTERACTION_INVALID, detail=detail)
     return expires_s

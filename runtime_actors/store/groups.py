@@ -179,7 +179,8 @@ class Groups:
             error = raised.__cause__
             logger.exception("a command failed", exc_info=error, extra={"command": _name(run)})
             _undo(tx, kept)
-            tx.note("command.failed", detail={"command": _name(run), "error": type(error).__name__})
+            failed = {"command": _name(run), "error": type(error).__name__}
+            tx.note_often("command.failed", who=_name(run), digest=b"", detail=failed)
             if run.call_key is not None:
                 self._end_call(tx, run.call_key)
             outcome = _FAILED

@@ -13,6 +13,7 @@ from runtime_actors.contract import codec
 from tests.fakes import AGENT, a_key, a_result, admitted, an_invoke, assert_refused, by, running
 
 if TYPE_CHECKING:
+    from runtime_actors.records.transaction import Transaction
     from tests.fakes import Records
 
 EVERYTHING: Final = 1000
@@ -232,6 +233,20 @@ def test_an_event_with_a_code_is_a_refusal_that_keeps_its_ids_and_can_be_a_flood
     entry = records.audit()[-1]
     assert (entry.subject, entry.detail) == ({"who": AGENT, "call_id": "c1"}, {"code": "message_invalid"})
     assert records.events().count("call.refused") == 20
+
+
+def test_what_is_no_refusal_is_not_counted_as_one(records: Records) -> None:
+    def allow(tx: Transaction, _nothing: object) -> None:
+        tx.note_often("capability.allowed", who="ins-1", digest=b"", detail={})
+
+    for _ in range(30):
+        records.run(allow, None)
+    records.clock.move(10)
+    records.run(agents.count_floods, None)
+
+    entry = records.audit()[-1]
+    assert (entry.event, entry.subject) == ("events.counted", {"who": "ins-1"})
+    assert entry.detail == {"event": "capability.allowed", "count": 10}
 
 
 def test_a_flood_becomes_one_entry_that_says_how_many(records: Records) -> None:

@@ -371,7 +371,8 @@ def test_an_answer_its_result_and_its_withdrawal_are_one_change(records: Records
     [delivered] = records.told(Deliver)
     assert delivered.message.interaction == record
     [ended] = [entry for entry in records.audit() if entry.event == "interaction.ended"]
-    assert ended.detail == {"path": ["pending", "presented", "submitted", "completed"], "told": True}
+    path = ["pending", "presented", "submitted", "completed"]
+    assert ended.detail == {"path": path, "told": True, "host": "shell"}
 
 
 def test_whoever_answers_late_is_told_how_it_stands(records: Records) -> None:
@@ -645,6 +646,90 @@ def test_what_nobody_can_read_any_more_fails_and_holds_up_nothing(records: Recor
     assert row(records).status == "failed"
     assert records.call().remaining_s is None
     assert ends(records) == [("int-1", "failed")]
+
+
+@pytest.mark.parametrize("overdue", [False, True])
+@pytest.mark.parametrize("what", ["boot", "timer", "call", "owner", "list"])
+def test_a_question_that_nobody_can_read_holds_up_no_end(records: Records, what: str, *, overdue: bool) -> None:
+    running(records)
+    asked(records, parent_call_id="c1", request_id="att-1/1")
+    asked(records, NOTE, request_id="att-1/2")
+    records.sql.execute("update interactions set request = x'c1' where interaction_id = 'int-1'")
+    records.clock.move(120 if overdue else 0)
+
+    match what:
+        case "boot":
+            records.run(interactions.fail_unreadable, None)
+        case "timer":
+            records.run(interactions.expire_interactions, None)
+        case "call":
+            records.run(calls.finish, a_result(by(records.call())))
+        case "owner":
+            records.run(close, "ins-1")
+        case "list":
+            records.run(interactions.list_own, interactions.OwnList(Asker("ins-1", "att-1", "z"), None))
+
+    if what != "timer" or overdue:
+        assert row(records).status in {"failed", "expired", "cancelled"}
+    assert len(views.view_interactions(records.transaction(), views.View({"all": True}, None, 10)).rows) == 2
+
+
+def test_a_list_comes_in_pages_that_are_read_quickly_and_goes_on_behind_one_that_ended(records: Records) -> None:
+    running(records)
+    for number in range(8):
+        asked(records, SURE | {"prompt": "\u6c49" * 4000}, request_id=f"att-1/{number}")  # 12 KiB each
+
+    def listed(after: str | None) -> tuple[list[str], bool]:
+        found = records.run(interactions.list_own, interactions.OwnList(Asker("ins-1", "att-1", "z"), after))
+        return [one.interaction_id for one in found.records], found.more
+
+    assert listed(None) == (["int-1", "int-2", "int-3", "int-4", "int-5"], True)
+    assert listed("int-5") == (["int-6", "int-7", "int-8"], False)
+    answered(records, "int-5")
+    assert listed("int-5") == (["int-6", "int-7", "int-8"], False)
+
+
+def test_the_last_moment_that_can_be_spelled_is_refused_and_not_a_fault(records: Records) -> None:
+    running(records)
+
+    wish = a_wish(expires_at="9999-12-31T23:59:59.999999Z")
+
+    assert refused(records.run(interactions.request_interaction, wish)) == "interaction_invalid"
+
+
+def test_what_is_open_already_is_put_off_and_called_back_with_its_app(records: Records) -> None:
+    running(records)
+    for number in range(3):
+        asked(records, request_id=f"att-1/{number}")
+
+    records.run(interactions.dismiss, interactions.Dismiss("int-1", "shell"))
+
+    until = row(records, "int-2").listed_until
+    assert until == in_s(60, records)
+    assert row(records, "int-3").listed_until == until
+    assert [kind for kind, _ in shown(records)[-2:]] == ["interaction.changed"] * 2
+    records.run(questions.call_back, "ins-1")
+    assert (row(records, "int-2").listed_until, row(records, "int-3").listed_until) == (None, None)
+
+
+def test_the_log_says_who_ended_a_question(records: Records) -> None:
+    running(records)
+    for number in range(4):
+        asked(records, request_id=f"att-1/{number}")
+    answered(records, "int-1")
+    records.run(interactions.dismiss, interactions.Dismiss("int-2", "shell"))
+    wish = UiCancel(interaction_id="int-3", reason="not needed")
+    records.run(interactions.cancel_interaction, interactions.CancelOwn(Asker("ins-1", "att-1", "att-1/9"), wish))
+    records.run(close, "ins-1")
+
+    said = [entry.detail for entry in records.audit() if entry.event == "interaction.ended"]
+
+    assert [{name: one for name, one in detail.items() if name not in {"path", "told"}} for detail in said] == [
+        {"host": "shell"},
+        {"host": "shell", "dismissed": True},
+        {"app": "att-1"},
+        {},
+    ]
 
 
 # --- agents ---

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 import pytest
 
-from runtime_actors.commands import calls, focus, hosts, instances, lifecycle, put_off, surfaces
+from runtime_actors.commands import calls, focus, hosts, instances, lifecycle, questions, surfaces
 from runtime_actors.commands.asker import Asker
 from runtime_actors.commands.follow_ups import InstanceDone, TellContext
 from runtime_actors.contract.rejection import Rejection
@@ -156,7 +156,7 @@ def test_an_app_comes_to_the_front_of_chat_but_not_of_another_app() -> None:
 def test_an_app_that_a_person_sent_away_stays_behind_for_a_minute() -> None:
     records = a_world()
     one = idle(records, "one", "c1")
-    records.run(put_off.put_off, one.instance_id or "")
+    records.run(questions.put_off, one.instance_id or "")
     assert isinstance(records.run(lifecycle.request_foreground, asker(one)), Rejection)
 
     records.clock.move(KEPT_BACK_S + 1)

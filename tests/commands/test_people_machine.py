@@ -648,7 +648,6 @@ class Story(RuleBasedStateMachine):
         assert question_rows.every_open(self.records.transaction()) == []
         self.records.sql.close()
 
-
     def _listings_are_their_pages(self) -> None:
         """However long a page is."""
         for name in PAGED:

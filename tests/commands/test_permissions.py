@@ -5,11 +5,13 @@ from __future__ import annotations
 import sqlite3
 from copy import deepcopy
 from dataclasses import replace
+from datetime import timedelta
 from typing import cast
 
 import pytest
 
 from runtime_actors.commands import apps, calls, interactions, policy, recovery
+from runtime_actors.commands import questions as question_commands
 from runtime_actors.config import Bounds
 from runtime_actors.contract.rejection import Rejection, RejectionCode
 from runtime_actors.contract.tools import CallStatus
@@ -37,6 +39,7 @@ from tests.permission_fakes import (
     all_grants,
     an_instance,
     grant_events,
+    granted,
     questions,
     records_with,
     said,
@@ -46,6 +49,11 @@ from tests.permission_fakes import (
 
 ASK = 'tool = "drawing.open", decision = "ask"'
 ASK_ALWAYS = 'tool = "drawing.open", decision = "ask", for = "always"'
+SEND_RULES = (
+    'tool = "drawing.send", decision = "allow"',
+    'capability = "print", decision = "allow"',
+    'capability = "notify", decision = "ask"',
+)
 ASK_FOR_BOTH = 'app = "drawing", decision = "ask"'
 
 
@@ -87,6 +95,49 @@ def test_rules_can_be_for_an_agent_and_for_a_conversation(
 
     assert (refused(outcome) if code else code) == code
     assert isinstance(outcome, Rejection) == (code is not None)
+
+
+@pytest.mark.parametrize(
+    ("rules", "tool", "code"),
+    [
+        (('agent = "other", capability = "notify", decision = "deny"', 'decision = "allow"'), "drawing.send",
+         "capability_denied"),
+        (('agent = "other", lifecycle = "foreground", decision = "deny"',), "board.open", "lifecycle_denied"),
+        (('agent = "other", decision = "allow"',), "drawing.send", None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_rule_for_an_agent_holds_in_a_conversation_that_its_call_opens(
+    rules: tuple[str, ...], tool: str, code: str | None, *, is_open: bool
+) -> None:
+    records = records_with(*rules)
+    if is_open:
+        admitted(records, call_id="c0", agent_id="other", conversation_id="new")
+
+    outcome = records.run(calls.admit, an_invoke(tool, agent_id="other", conversation_id="new"))
+
+    assert (outcome.code if isinstance(outcome, Rejection) else None) == code
+
+
+def test_a_question_of_policy_names_all_that_a_yes_permits_or_is_not_asked() -> None:
+    def answer_to(count: int) -> tuple[Records, object]:
+        names = [f"{'very-long-name-' * 3}{number:02}" for number in range(count)]
+        manifest = a_manifest("spy", a_tool("spy.look", permissions=names), requested_capabilities=names)
+        settings = records_with('decision = "ask", for = "always", expires_s = 1000000').settings
+        records = some_records(replace(settings, catalogue=Catalogue.of([an_app(manifest)])))
+        return records, records.run(calls.admit, an_invoke("spy.look"))
+
+    few, taken = answer_to(10)
+    assert isinstance(taken, calls.CallAnswer)
+    [question] = questions(few)
+    assert question.request.kind == "confirm"
+    for grant in all_grants(few):
+        assert grant.capability.removeprefix("tool:") in question.request.prompt
+
+    many, denied = answer_to(32)
+    assert refused(denied) == "capability_denied"
+    assert questions(many) == []
+    assert all_grants(many) == []
 
 
 def test_permissions_of_a_tool_are_capabilities_and_denied_without_a_rule() -> None:
@@ -175,6 +226,50 @@ def test_a_declined_call_ends_rejected_and_its_agent_is_told() -> None:
     assert ended(records.call()) == (CallStatus.REJECTED, "permission_declined")
     assert [row.kind for row in records.outbox()] == ["lineup.v1.tool.result"]
     assert [one.status for one in all_grants(records)] == [GrantStatus.DENIED]
+
+
+def test_a_yes_for_once_ends_with_the_call_that_it_was_for() -> None:
+    records = records_with(*SEND_RULES)
+    instance_id = an_instance(records)
+    admitted(records, "drawing.send", "c1")
+    records.settings = replace(records.settings, bounds=replace(records.settings.bounds, open_calls_per_instance=1))
+
+    said(records, approved=True)
+
+    assert ended(records.call()) == (CallStatus.REJECTED, "busy")
+    assert [(one.capability, str(one.status)) for one in all_grants(records)] == [("notify", "expired")]
+    assert granted(wished(records, "notify", "w1", instance_id)).decision == "asking"
+
+
+def test_calls_that_wait_for_a_yes_leave_room_for_questions_of_others() -> None:
+    records = records_with(ASK)
+    bounds = records.settings.bounds
+    for number in range(bounds.interactions_per_instance):
+        admitted(records, "drawing.open", f"c{number}", conversation_id=f"talk-{number}")
+
+    found = question_commands.no_room(records.transaction(), "agent_tool", None, "chat")
+
+    assert found is None
+
+
+def test_calls_of_one_app_that_wait_for_a_yes_are_bounded() -> None:
+    records = records_with(ASK)
+    records.settings = replace(records.settings, bounds=replace(records.settings.bounds, interactions_per_app=2))
+    for number in range(2):
+        admitted(records, "drawing.open", f"c{number}", conversation_id=f"talk-{number}")
+
+    assert_refused(records, calls.admit, an_invoke("drawing.open", "c2"), "busy", "call.refused")
+
+
+def test_a_no_before_the_clock_was_set_back_hides_no_later_one() -> None:
+    records = asked()
+    said(records, approved=False)
+    records.clock.set_wall(records.clock.now().wall - timedelta(days=1))
+    admitted(records, "drawing.open", "c2")
+    said(records, approved=False)
+    records.clock.move(1)
+
+    assert refused(records.run(calls.admit, an_invoke("drawing.open", "c3"))) == "permission_declined"
 
 
 def test_a_dismissed_question_declines_the_call() -> None:
@@ -315,7 +410,8 @@ def test_a_wish_to_cancel_ends_it_at_once_with_its_question() -> None:
 
     assert isinstance(answer, calls.CallAnswer)
     assert isinstance(again, calls.CallAnswer)
-    assert (answer.call.status, answer.call.cancel_requested, again.repeated) == ("cancelled", True, True)
+    assert (answer.call.status, answer.call.cancel_requested) == ("cancelled", True)
+    assert (answer.repeated, again.repeated) == (False, True)
     assert questions(records) == []
 
 

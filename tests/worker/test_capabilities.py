@@ -86,6 +86,40 @@ def test_a_no_is_waited_for_and_not_asked_again(runtime: RuntimeEnd, app: App) -
     assert told.body == {"message_id": "False-denied-gra-1-permission_declined"}
 
 
+ASKS_TWICE = """
+    import asyncio
+
+    async def main(sdk: MiniAppSDK) -> None:
+        async def ask(number: int) -> None:
+            receipt = await sdk.capabilities.ask("notify", "you wanted to know")
+            await sdk.inbox.acknowledge(f"{number}-{receipt.decision}")
+
+        first = asyncio.create_task(ask(1))
+        second = asyncio.create_task(ask(2))
+        await asyncio.gather(first, second)
+        await sdk.run_until_stopped()
+"""
+
+
+def test_who_begins_to_wait_when_the_answer_was_handed_out_is_told_as_well(runtime: RuntimeEnd, app: App) -> None:
+    folder = app(ASKS_TWICE)
+    with served(runtime, folder):
+        runtime.start_app()
+        first, second = runtime.hear("capabilities.request"), runtime.hear("capabilities.request")
+        receipt(runtime, first, "asking", grant_id="gra-1")
+        decided(runtime, 1, "gra-1", "denied")
+        settled = runtime.hear("inbox.acknowledge")
+        runtime.accept(settled)
+        done = runtime.hear("inbox.acknowledge")
+        runtime.accept(done)
+        receipt(runtime, second, "asking", grant_id="gra-1")
+        also = runtime.hear("inbox.acknowledge")
+        runtime.accept(also)
+
+    assert settled.body == {"message_id": "m1"}
+    assert (done.body, also.body) == ({"message_id": "1-denied"}, {"message_id": "2-denied"})
+
+
 def test_a_denial_and_another_refusal_are_told_apart(runtime: RuntimeEnd, app: App) -> None:
     folder = app("""
         async def main(sdk: MiniAppSDK) -> None:
