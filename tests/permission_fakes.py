@@ -95,7 +95,7 @@ def said(records: Records, *, approved: bool, at: int = 0) -> None:
 
 
 def all_grants(records: Records) -> list[GrantRecord]:
-    return grants.page(records.transaction(), ended_too=True, offset=0, limit=1000)
+    return [grant for _, grant in grants.page(records.transaction(), 0, 1000, ended_too=True)]
 
 
 def grant_events(records: Records) -> list[str]:
