@@ -12,6 +12,7 @@ from typing import Final
 from runtime_actors.channel.door import SocketLimits
 from runtime_actors.channel.session import MAX_IDLE_FRAMES, MAX_INVALID
 from runtime_actors.commands import agents, permissions, receipts, screens
+from runtime_actors.commands import questions as asking
 from runtime_actors.config import RuntimeConfig
 from runtime_actors.contract import base, codec, interactions, json_schema, lifecycle, manifest, surfaces
 from runtime_actors.contract.rejection import RejectionCode as Code
@@ -193,6 +194,13 @@ SECTIONS: Final = (
                 Code.BUSY,
                 "the question, or the call that needs one, is refused",
                 _BOUNDS,
+            ),
+            Limit(
+                "questions of an instance whose end it has acknowledged",
+                f"{asking.SETTLED_KEPT}",
+                None,
+                "the oldest are forgotten, and their keys with them",
+                "`commands/questions.py`",
             ),
             Limit(
                 "a question in canonical form",

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from runtime_actors.rules.calls import CallRecord
     from runtime_actors.rules.instances import InstanceRecord
 
+SETTLED_KEPT: Final = 256
+"""Questions of an instance whose end it knows; of so many a repeated request, or key, is answered as before."""
 _ITS_OWN: Final[tuple[inbox.NewsKind, ...]] = ("interaction", "capability")
 """Messages that are the instance's and not its scope's; of actions, `action_messages` knows which."""
 
@@ -114,6 +116,8 @@ def open_question(tx: Transaction, question: Question) -> InteractionRow | Rejec
         expires_wall_s=expires_s,
     )
     rows.add(tx, row)
+    if question.instance_id is not None:
+        rows.drop_settled(tx, question.instance_id, SETTLED_KEPT)
     if question.call is not None:
         _belongs_to(tx, question.call, question.request)
     note(tx, "interaction.opened", row, digest=request, detail={"kind": row.kind, "source": row.source})

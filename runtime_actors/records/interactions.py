@@ -177,6 +177,15 @@ def settle_all(tx: Transaction, instance_id: str) -> None:
     tx.sql.execute("update interactions set settled = 1 where instance_id = ? and not settled", (instance_id,))
 
 
+def drop_settled(tx: Transaction, instance_id: str, keep: int) -> None:
+    """Forget those that ended and whose owner knows it, but for the newest."""
+    tx.sql.execute(
+        "delete from interactions where rowid in (select rowid from interactions where instance_id = ? and settled "
+        "order by rowid desc limit -1 offset ?)",
+        (instance_id, keep),
+    )
+
+
 def is_readable(row: InteractionRow) -> bool:
     """Whether it can be shown to a person."""
     try:

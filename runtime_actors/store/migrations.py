@@ -161,6 +161,7 @@ create unique index interaction_of_key on interactions (instance_id, coalesce(pa
     where key is not null;
 create index open_interactions on interactions (instance_id) where {_OPEN};
 create index unsettled_interactions on interactions (app_scope) where not settled;
+create index settled_interactions on interactions (instance_id) where settled;
 create index questions_of_call on interactions (conversation_id, parent_call_id)
     where parent_call_id is not null and {_OPEN};
 create index due_interactions on interactions (expires_wall_s) where expires_wall_s is not null and {_OPEN};

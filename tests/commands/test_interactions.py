@@ -712,6 +712,22 @@ def test_what_is_open_already_is_put_off_and_called_back_with_its_app(records: R
     assert (row(records, "int-2").listed_until, row(records, "int-3").listed_until) == (None, None)
 
 
+def test_what_an_instance_has_acknowledged_is_kept_for_a_while_and_not_for_ever(records: Records) -> None:
+    running(records)
+    asked(records, request_id="att-1/0")  # stays open
+    for number in range(1, questions.SETTLED_KEPT + 5):
+        asked(records, key=f"k{number}", request_id=f"att-1/{number}")
+        answered(records, f"int-{number + 1}")
+        [message] = [one for one in records.inbox() if one.kind == "interaction"]
+        records.run(calls.acknowledge, calls.Acknowledge("ins-1", "att-1", message.number))
+
+    asked(records, request_id="att-1/last")
+
+    kept = [row[0] for row in records.sql.execute("select key from interactions where settled order by rowid")]
+    assert kept == [f"k{number}" for number in range(5, questions.SETTLED_KEPT + 5)]
+    assert row(records, "int-1").status == "pending"
+
+
 def test_the_log_says_who_ended_a_question(records: Records) -> None:
     running(records)
     for number in range(4):
