@@ -28,6 +28,8 @@ from runtime_actors.rules.text import neutral
 _STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BROKEN: Final = 1
 _LINES: Final = 24
+_EVERY: Final = 20
+"""Runs between two lines of progress, where no bar can be drawn."""
 _LINE: Final = 220
 _SHOWN: Final = 3
 _KEPT: Final = 20
@@ -106,22 +108,28 @@ class _Screen:
     def __init__(self, scenario: str) -> None:
         self._scenario = scenario
         self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-        errors = Console(stderr=True)
-        self._bar = Progress(console=errors, transient=True, disable=not errors.is_terminal)
+        self._errors = Console(stderr=True, highlight=False)
+        self._bar = Progress(console=self._errors, transient=True, disable=not self._errors.is_terminal)
         self._task = self._bar.add_task("playing", total=None)
         self._bar.start()
-        self._failed = 0
+        self._failed = self._done = self._wanted = 0
 
     def begin(self, wanted: Wanted) -> None:
         kinds = ", ".join(wanted.kinds)
         places = f" at {', '.join(map(str, wanted.at))}" if wanted.at else ""
         self._console.print(f"{wanted.runs} runs from seed {wanted.seed} on: {kinds}{places}")
         self._bar.update(self._task, total=wanted.runs)
+        self._wanted = wanted.runs
 
     def show(self, run: Run) -> None:
         self._bar.advance(self._task)
-        if run.ok:
-            return
+        self._done += 1
+        if not run.ok:
+            self._tell_failed(run)
+        if not self._errors.is_terminal and self._done % _EVERY == 0 and self._done < self._wanted:
+            self._errors.print(f"{self._done}/{self._wanted} runs, {self._failed} failed")
+
+    def _tell_failed(self, run: Run) -> None:
         self._failed += 1
         self._bar.update(self._task, description=f"playing, {self._failed} failed")
         what = ", ".join([*run.played.rules, *run.never_hit])
