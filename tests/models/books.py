@@ -8,16 +8,20 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgpack
+
 from runtime_actors.contract import codec
 from runtime_actors.records.audit import audit_entries
 from runtime_actors.rules.audit import GENESIS, AuditEntry, Break, first_break
-from runtime_actors.rules.calls import CallKey
+from runtime_actors.rules.calls import NEVER_S, CallKey
 from runtime_actors.rules.instances import LIVE
+from tests.models.people_books import PeopleBooks
 from tests.models.witness import FINAL, Place, Witness, status_of
 
 if TYPE_CHECKING:
     import sqlite3
 
+    from tests.actor_fakes import HandMonotonic
     from tests.fakes import HandClock
     from tests.models.witness import Word
 
@@ -37,11 +41,17 @@ _RUNTIME_CODES: Final = {
     "app_crashed": "failed",
     "app_start_failed": "failed",
     "app_disabled": "failed",
+    "app_closed": "failed",
     "tool_output_invalid": "failed",
     "deadline_passed": "expired",
     "cancel_grace_passed": "cancelled",
 }
 _HAVING: Final = "select instance_id from attempts where state in ('ready', 'stopping')"
+_LIVE: Final = f"select instance_id from instances where state in ({', '.join(map(repr, map(str, LIVE)))})"  # noqa: S608
+_INBOX: Final = "select conversation_id, app_scope, number, agent_id, call_id, kind, body from inbox"
+_ACTED_ON: Final = "select instance_id from actions where conversation_id = ? and app_scope = ? and message = ?"
+TIMEOUT_S: Final = 60.0
+"""Of every tool."""
 UNREAD_S: Final = 30 * 86_400.0
 GRACE_S: Final = 10.0
 LATE_S: Final = 5.001
@@ -64,6 +74,10 @@ class Call(NamedTuple):
     due_boot_s: float | None
     deadline_boot_s: float
     deadline_wall_s: float
+    remaining_s: float | None
+    """Of its time, while that stands still because a person is asked."""
+    questions: int
+    """That were ever asked about it."""
     cancel_requested: int
     progress: bytes | None
     created_at: str
@@ -73,6 +87,10 @@ class Call(NamedTuple):
     def key(self) -> CallKey:
         return CallKey(self.agent_id, self.conversation_id, self.call_id)
 
+    def left_s(self, now_s: float) -> float:
+        """Of its time."""
+        return self.deadline_boot_s - now_s if self.remaining_s is None else self.remaining_s
+
 
 _CALLS: Final = f"select {', '.join(Call._fields)} from calls"  # noqa: S608 - our own column names
 
@@ -80,9 +98,10 @@ _CALLS: Final = f"select {', '.join(Call._fields)} from calls"  # noqa: S608 - o
 class Books:
     """The rows of one store, through all lives of its daemon."""
 
-    def __init__(self, witness: Witness, clock: HandClock) -> None:
+    def __init__(self, witness: Witness, clock: HandClock, monotonic: HandMonotonic) -> None:
         self._witness, self._clock = witness, clock
-        self._boot_id = clock.now().boot_id
+        self.people = PeopleBooks(witness, clock, monotonic)
+        self._rested = clock.now()
         self.calls: dict[CallKey, Call] = {}
         self._ended: dict[CallKey, Call] = {}
         self._heads: dict[int, str] = {0: GENESIS.hex()}
@@ -91,7 +110,8 @@ class Books:
         """Statuses as the audit log tells them."""
         self._ends: defaultdict[CallKey, int] = defaultdict(int)
         self._dropped: set[tuple[str, int]] = set()
-        self._messages: dict[Place, CallKey | None] = {}
+        self._messages: dict[Place, CallKey | str | None] = {}
+        """Each with its call, or with the instance that alone it is for."""
         self._deliveries: dict[tuple[str, int], float] = {}
         """When each was posted."""
         self._seen: tuple[int, int] | None = None
@@ -111,10 +131,12 @@ class Books:
             self._read_outbox(sql)
             self._read_inbox(sql)
             self._read_focus(sql)
+            self.people.read(sql, self.calls)
         assert side == self._walked, "the side file is behind"
         self._check_promises(sql)
         self._check_time()
-        self._boot_id = self._clock.now().boot_id
+        self.people.check()
+        self._rested = self._clock.now()
 
     # --- the audit log ---
 
@@ -127,6 +149,7 @@ class Books:
             self._heads[entry.seq] = head.hex()
             assert entry.event not in {"command.failed", "record.unreadable", "message.set_aside"}, entry
             self._follow(entry)
+            self.people.follow(entry)
 
     def _follow(self, entry: AuditEntry) -> None:
         if entry.event == "delivery.dropped":
@@ -177,19 +200,37 @@ class Books:
         assert self._ends[call.key] == (call.status in FINAL)
 
     def _check_deadline(self, call: Call, before: Call | None) -> None:
-        """It stays where it was on the machine's clock, or, if that began anew, where the wall clock has it."""
+        """Time goes on for it, on the machine's clock, except while a person is asked.
+
+        If the machine was off meanwhile, the wall clock says how late it is.
+        """
         now = self._clock.now()
         if call.status in FINAL:
             return
-        if now.boot_id != self._boot_id:
-            expected = call.deadline_wall_s - now.wall.timestamp() + now.boot_s
-        else:
-            expected = call.deadline_boot_s if before is None else before.deadline_boot_s
-            granted_s = before.due_boot_s if before is not None and before.cancel_requested else call.due_boot_s
-            assert call.due_boot_s == granted_s, f"the grace of {call.key} was given again"
+        is_rebooted = now.boot_id != self._rested.boot_id
         wished = call.cancel_requested and not (before is not None and before.cancel_requested)
         assert not wished or (call.due_boot_s or 0) <= now.boot_s + GRACE_S, f"{call.key} has no grace"
-        assert math.isclose(call.deadline_boot_s, expected, abs_tol=0.001), f"the deadline of {call.key} has moved"
+        if not call.cancel_requested:
+            assert call.due_boot_s == (call.deadline_boot_s if call.remaining_s is None else NEVER_S)
+        if before is None:
+            assert call.left_s(now.boot_s) <= TIMEOUT_S + 0.001
+            return
+        if before.cancel_requested and not is_rebooted:
+            assert call.due_boot_s is not None
+            assert call.due_boot_s <= (before.due_boot_s or 0), f"the grace of {call.key} was given again"
+        is_same = call.questions == before.questions
+        left_s, had_s = call.left_s(now.boot_s), before.left_s(self._rested.boot_s)
+        moved = f"{call.key} had {had_s} s and has {left_s} s"
+        if is_same and call.remaining_s is not None:
+            assert math.isclose(left_s, had_s, abs_tol=0.001), moved
+        elif is_rebooted:
+            if is_same and before.remaining_s is None:
+                had_s = call.deadline_wall_s - now.wall.timestamp()
+                assert math.isclose(left_s, had_s, abs_tol=0.001), moved
+        else:
+            passed_s = now.boot_s - self._rested.boot_s
+            at_most_s = had_s - (passed_s if is_same and before.remaining_s is None else 0)
+            assert had_s - passed_s - 0.001 <= left_s <= at_most_s + 0.001, moved
 
     def _check_end(self, call: Call) -> None:
         """Who said so?"""
@@ -207,7 +248,7 @@ class Books:
     def _now_s(self) -> float:
         """Or for ever, if the machine was off since the daemon rested: a deadline of before means nothing now."""
         now = self._clock.now()
-        return now.boot_s if now.boot_id == self._boot_id else math.inf
+        return now.boot_s if now.boot_id == self._rested.boot_id else math.inf
 
     # --- deliveries ---
 
@@ -236,21 +277,30 @@ class Books:
 
     def _read_inbox(self, sql: sqlite3.Connection) -> None:
         witness = self._witness
-        now: dict[Place, CallKey | None] = {}
-        for talk, scope, number, agent, call_id in sql.execute(
-            "select conversation_id, app_scope, number, agent_id, call_id from inbox"
-        ):
+        live = {one for (one,) in sql.execute(_LIVE)}
+        now: dict[Place, CallKey | str | None] = {}
+        for talk, scope, number, agent, call_id, kind, body in sql.execute(_INBOX):
             now[talk, scope, number] = CallKey(agent, talk, call_id) if call_id is not None else None
-        waiting = [key for key in now.values() if key is not None]
+            if kind == "interaction":
+                now[talk, scope, number] = msgpack.unpackb(body)["owner"]["instance_id"]
+            elif kind == "action":
+                [now[talk, scope, number]] = sql.execute(_ACTED_ON, (talk, scope, number)).fetchone()
+        waiting = [key for key in now.values() if isinstance(key, CallKey)]
+        assert {key for key in now.values() if isinstance(key, str)} <= live, "a message waits for who is gone"
         assert len(set(waiting)) == len(waiting), "a call has two messages"
         assert not set(waiting) & set(self._ended), "a call that ended has a message"
         assert not set(now) & (witness.gone | witness.receipted), "a message came back"
         for place in set(self._messages) - set(now):
             key = self._messages[place]
-            withdrawn = key is not None and (key in self._ended or key in waiting)
+            withdrawn = key not in live if isinstance(key, str) else key is not None and self._has_none(key, waiting)
             assert place in witness.acknowledged or withdrawn, f"message {place} is gone, and nobody acknowledged it"
         witness.gone |= set(self._messages) - set(now)
         self._messages = now
+
+    def _has_none(self, key: CallKey, waiting: list[CallKey]) -> bool:
+        """Whether a call needs no message: it has ended or has another, or its app has asked a person about it."""
+        asked = (self.calls[key].instance_id, key.call_id) in self._witness.people.taken_over
+        return key in self._ended or key in waiting or asked
 
     # --- who is in front ---
 

@@ -21,6 +21,7 @@ from runtime_actors.contract.manifest import MOST_LIMITS
 from runtime_actors.daemon import Daemon
 from runtime_actors.gateway.actor import GatewayActor
 from runtime_actors.gateway.control import Control
+from runtime_actors.interaction.actor import InteractionActor
 from runtime_actors.orchestrator.actor import OrchestratorActor
 from runtime_actors.outbox.actor import OutboxActor
 from runtime_actors.router.actor import RouterActor
@@ -33,7 +34,8 @@ from runtime_actors.store.opening import open_store
 from runtime_actors.supervisor.actor import SupervisorActor
 from runtime_actors.supervisor.messages import ZygoteReady
 from runtime_actors.supervisor.zygote import Offers
-from tests.fakes import BOARD, NOTES, an_app, some_settings
+from tests.commands.people import CHAT, a_system_app
+from tests.fakes import BOARD, NOTES, a_tool, an_app, some_settings
 from tests.models.faults import Box, Faults, News, Points, StoreBox
 from tests.models.wire import Observer, Timers, Wire
 
@@ -48,19 +50,22 @@ if TYPE_CHECKING:
     from tests.actor_fakes import HandMonotonic
     from tests.fakes import CountingIds, HandClock
 
-CATALOGUE: Final = Catalogue.of(an_app(one) for one in (BOARD, NOTES))
+_CONFIRM: Final = a_tool("chat.confirm", handling="interactive", input_schema={"type": "object"})
+CATALOGUE: Final = Catalogue.of([a_system_app(CHAT | {"tools": [_CONFIRM]}), an_app(BOARD), an_app(NOTES)])
 PING_S: Final = 1.0
 SWEEP_S: Final = 5.0
 START_TIMEOUT_S: Final = 10.0
 STOP_GRACE_S: Final = 2.0
 SUSPEND_AFTER_S: Final = 4.0
 """Short, so that instances sleep and wake all the time."""
-NAMES: Final = ("store", "channel", "supervisor", "outbox", "shell", "orchestrator", "router", "gateway")
+NAMES: Final = ("store", "channel", "supervisor", "outbox", "shell", "interaction", "orchestrator", "router", "gateway")
 LISTENERS: Final[Mapping[type, str]] = {
     follow_ups.Deliver: "channel",
     follow_ups.Settled: "channel",
     follow_ups.TellCallChanged: "channel",
     follow_ups.TellContext: "channel",
+    follow_ups.TellInteraction: "channel",
+    follow_ups.InteractionDueAt: "interaction",
     follow_ups.Post: "outbox",
     follow_ups.InstanceWanted: "orchestrator",
     follow_ups.InstanceDone: "orchestrator",
@@ -68,6 +73,11 @@ LISTENERS: Final[Mapping[type, str]] = {
     follow_ups.InventoryChanged: "router",
     follow_ups.Shown: "shell",
 }
+
+
+OVERDUE: Final = (
+    "select interaction_id from interactions where status in ('pending', 'presented') and expires_wall_s <= ?"
+)
 
 
 class Died(Exception):
@@ -165,7 +175,10 @@ class Life:
         late = self.sql.execute("select call_id, status from calls where due_boot_s <= ?", (now,)).fetchall()
         if late:
             self.surroundings.wrong.append(f"overdue when the doors were opened: {late}")
-        for door in ("agent", "control"):
+        wall_s = self.surroundings.clock.now().wall.timestamp()
+        if overdue := self.sql.execute(OVERDUE, (wall_s,)).fetchall():
+            self.surroundings.wrong.append(f"nobody may answer this any more when the doors are opened: {overdue}")
+        for door in ("agent", "host", "control"):
             self.wire.doors[door] = self.boxes["gateway"]
         self.run()
 
@@ -217,6 +230,9 @@ class Life:
         )
         outbox = OutboxActor(care, store=store, sockets=sockets, me=boxes["outbox"], timers=timers, sweep_s=SWEEP_S)
         shell = ShellActor(care, store=store, sockets=sockets, me=boxes["shell"], timers=timers, sweep_s=SWEEP_S)
+        interaction = InteractionActor(
+            care, store=store, me=boxes["interaction"], timers=timers, clock=around.clock, sweep_s=SWEEP_S
+        )
         orchestrator = OrchestratorActor(
             care,
             store=store,
@@ -256,7 +272,7 @@ class Life:
             inventory=inventory,
             relay_secret="",
         )
-        for actor in (channel, supervisor, outbox, shell, orchestrator, router, gateway):
+        for actor in (channel, supervisor, outbox, shell, interaction, orchestrator, router, gateway):
             self.actors[actor.name] = actor
             actor.on_start()
         boxes["supervisor"].tell(ZygoteReady(Offers()))

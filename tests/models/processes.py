@@ -47,6 +47,8 @@ class Process:
     """Messages that it was given and has not acknowledged, each with its call."""
     calls: dict[str, None] = field(default_factory=dict)
     """Calls that it was given and has not ended."""
+    questions: dict[str, None] = field(default_factory=dict)
+    """That it asked."""
     unanswered: dict[str, bytes] = field(default_factory=dict)
     said: list[bytes] = field(default_factory=list)
     """Every request, as often as it was said."""
@@ -134,6 +136,10 @@ class Process:
         kind, body = WORDS[word]
         self.request(f"tools.{kind}", {"call_id": call_id, **body})
 
+    def ask(self, request: Mapping[str, Any], **how: Any) -> None:  # noqa: ANN401 - fields of `ui.request`
+        """Ask a person."""
+        self.request("ui.request", {"request": request, **how})
+
     def acknowledge(self, number: int) -> None:
         self.request("inbox.acknowledge", {"message_id": f"m{number}"})
 
@@ -162,10 +168,15 @@ class Process:
                 self.die()
             case "inbox.message":
                 self._take(body)
-            case "receipt" | "tools.call" | "inbox.page":
-                self.unanswered.pop(body["request_id"], None)
-                for message in body.get("messages", ()):
-                    self._take(message)
+            case _ if "request_id" in body:
+                self._answered(body)
+
+    def _answered(self, body: Mapping[str, Any]) -> None:
+        self.unanswered.pop(body["request_id"], None)
+        if body.get("interaction") is not None:
+            self.questions[body["interaction"]["interaction_id"]] = None
+        for message in body.get("messages", ()):
+            self._take(message)
 
     def _welcomed(self, number: int) -> None:
         self.session = number

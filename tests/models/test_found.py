@@ -1,14 +1,22 @@
-"""What the model found, each as a story of its own: a call that a process was given is its own until it is settled."""
+"""What the models found, each as a story of its own.
+
+A call that a process was given is its own until it is settled, and a question expires in time whoever was killed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from runtime_actors.channel import messages as channel
+from runtime_actors.records.transaction import rfc3339
 from tests.actor_fakes import Rig, a_channel, an_instance, an_open_worker
+from tests.models.life import NAMES
+from tests.models.questions import KINDS, SURE
+from tests.models.world import World
 
 
 @pytest.fixture
@@ -48,3 +56,27 @@ def test_a_call_that_a_process_read_in_a_list_is_one_that_it_had(rig: Rig) -> No
     worker.disconnect()
 
     assert delivered(rig) == ("c1", "c2")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(NAMES, sealed=False, has_people=True)
+    yield made
+    made.close()
+
+
+def test_a_question_of_an_earlier_daemon_expires_in_time_and_not_at_the_next_sweep(world: World) -> None:
+    world.carry()
+    world.agents["local"].invoke("talk-1", "c1", "notes.write", {})
+    world.carry()
+    [process] = world.machine.living()
+    process.ask(KINDS[SURE].request, expires_at=rfc3339(world.clock.now().wall + timedelta(seconds=1)))
+    world.carry()
+    world.life.kill()
+    world.rest()
+
+    world.wait(1.0)
+
+    world.rest()
+    [question] = world.books.people.questions.values()
+    assert question.status == "expired"

@@ -12,7 +12,6 @@ running the test again runs it again; in `nightly` the line `@reproduce_failure(
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -235,9 +234,9 @@ class System(RuleBasedStateMachine):
         for process in self._processes():
             if process.connection is connection and not process.hangs:
                 process.read_one(connection)
-        for agent in self.world.agents.values():
-            if connection in agent.connections:
-                agent.read_one(connection)
+        for one in self.world.clients():
+            if connection in one.connections:
+                one.read_one(connection)
 
     @precondition(lambda self: self._loaded())
     @rule(pick=_pick, how=st.sampled_from(("lose", "double", "swap")), carried=_carried)
@@ -246,7 +245,10 @@ class System(RuleBasedStateMachine):
         frames = _one_of([way for way in (connection.up, connection.down) if way], pick)
         at = pick % len(frames)
         self.world.damaged.add(connection.number)
-        if how == "lose":
+        if connection.door == "host" and frames is connection.down:  # it hears in order, up to some end
+            del frames[at:]
+            self.world.life.wire.hang_up(connection)
+        elif how == "lose":
             del frames[at]
         elif how == "double":
             frames.insert(at, frames[at])
@@ -295,7 +297,7 @@ class System(RuleBasedStateMachine):
             if not stays and self.world.life.alive:
                 self.world.switch(*what, enabled=True)
         elif isinstance(what, int):
-            self.world.clock.set_wall(self.world.clock.now().wall + timedelta(hours=what))
+            self.world.set_wall(what)
         else:
             self.world.wait(60.5 if what == "long" else 31 * 86_400.0)
         self._end(carried="all")

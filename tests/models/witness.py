@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from runtime_actors.contract import codec
 from runtime_actors.contract.tools import CallStatus, Failure, ToolInvoke
 from runtime_actors.rules.calls import CallKey
+from tests.models.people import PeopleWitness
 from tests.models.wire import read
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class Witness:
 
     def __init__(self, wrong: list[str]) -> None:
         self.wrong = wrong
-        self.life: Life | None = None
+        self.people = PeopleWitness(self._look, self.place_of)
+        self._life: Life | None = None
         self.promised = Promised()
         self.asked: dict[str, Asked] = {}
         self.words: dict[tuple[str, str], Word] = {}
@@ -110,8 +112,15 @@ class Witness:
             self.promised.marks.append((mark["audit_seq"], mark["head_hash"]))
         if to.door.startswith("w-"):
             self._sent_to_worker(to, kind, body)
+            self._note_answer(self.people.sent_to_worker(to.door.removeprefix("w-"), kind, body))
+        elif to.door == "host":
+            self._note_answer(self.people.sent_to_host(to, kind, body, frame))
         elif to.door == "agent":
             self._sent_to_agent(to, kind, body, frame)
+
+    def _note_answer(self, answer: tuple[str, str] | None) -> None:
+        if answer is not None:
+            self.answers.append(answer)
 
     def _sent_to_agent(self, to: Connection, kind: str, body: Mapping[str, Any], frame: bytes) -> None:
         agent = AGENTS[to.pid]
@@ -206,13 +215,17 @@ class Witness:
     def heard(self, by: Connection, frame: bytes) -> None:
         said = read(frame)
         kind, body = said.kind, said.body
-        if kind in {"session.hello", "agent.attach"} and not by.greeted:
+        if kind in {"session.hello", "agent.attach", "host.attach"} and not by.greeted:
             by.greeted = True
             by.welcomes += 1
         elif kind == "session.resume" and body["session"] in by.resets:
             by.resets.discard(body["session"])
             by.welcomes += 1
-        if by.door.startswith("w-"):
+        if kind.startswith("ui."):
+            self.people.heard_from_worker(by.door.removeprefix("w-"), said, counts=by.is_open and by.greeted)
+        elif by.door == "host":
+            self.people.heard_from_host(by, said, counts=by.is_open and by.greeted)
+        elif by.door.startswith("w-"):
             self._heard_worker(by, said.id, kind, body)
         elif by.door == "agent":
             self._heard_agent(by, said, kind, body)
@@ -253,6 +266,10 @@ class Witness:
         elif short in _STATUS:
             self.spoken.add((instance_id, word.call_id, _STATUS[short], word.payload))
 
+    def lives(self, life: Life) -> None:
+        """From now on it is this one."""
+        self._life = self.people.life = life
+
     # --- rows that never change ---
 
     def place_of(self, attempt_id: str) -> tuple[str, str, str]:
@@ -284,8 +301,8 @@ class Witness:
         return self._tools[key]
 
     def _row(self, sql: str, *arguments: object) -> Any:  # noqa: ANN401 - a row
-        assert self.life is not None
-        return self.life.sql.execute(sql, arguments).fetchone()
+        assert self._life is not None
+        return self._life.sql.execute(sql, arguments).fetchone()
 
     def _look(self, holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as an assertion
         if not holds:

@@ -1,4 +1,4 @@
-"""A state folder from its first daemon to its last, and everybody around it: agents, workers, an operator, clocks."""
+"""A state folder from its first daemon to its last, and everybody around it: agents, workers, hosts, clocks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,21 +21,26 @@ from runtime_actors.commands import follow_ups
 from runtime_actors.contract import envelope
 from tests.actor_fakes import SENT_AT, HandMonotonic
 from tests.fakes import CountingIds, HandClock
-from tests.models import expected
+from tests.models import foretold
 from tests.models.agents import Agent
 from tests.models.books import Books
 from tests.models.faults import Faults
+from tests.models.hosts import Host
 from tests.models.life import NAMES, SWEEP_S, Died, Life, Surroundings, copy_state
 from tests.models.processes import Machine, Process
+from tests.models.questions import END
 from tests.models.wire import read
 from tests.models.witness import FINAL, Witness
 
 if TYPE_CHECKING:
-    from tests.models.wire import Connection, Said
+    from tests.models.wire import Connection
 
 _HAVE_CLOCKS: Final = ("actor", "channel.actor", "channel.requests", "gateway.actor")
+_A_DAY_S: Final = 86_400.0
 _OPERATOR: Final = 9
 _OTHERS_TOKEN: Final = "other's token"
+_KEPT_EVENTS, _HOST_WINDOW = 40, 8
+"""Few, so that hosts fall behind."""
 ROUNDS: Final = 6
 """Of a drain, each with a sweep: everything ends within as many."""
 _roots: list[Path] = []
@@ -78,7 +84,7 @@ def _surroundings(wrong: list[str], order: tuple[str, ...], *, sealed: bool) -> 
 class World:
     """See the module."""
 
-    def __init__(self, order: tuple[str, ...], *, sealed: bool) -> None:
+    def __init__(self, order: tuple[str, ...], *, sealed: bool, has_people: bool = False) -> None:
         self.wrong: list[str] = []
         self.around = _surroundings(self.wrong, order, sealed=sealed)
         assert isinstance(self.around.observer, Witness)
@@ -88,10 +94,14 @@ class World:
         self._patch = pytest.MonkeyPatch()
         for module in _HAVE_CLOCKS:
             self._patch.setattr(f"runtime_actors.{module}.time", self.around.monotonic)
-        self.books = Books(self.witness, self.clock)
+        self._patch.setattr("runtime_actors.commands.screens.KEPT", _KEPT_EVENTS)
+        self._patch.setattr("runtime_actors.shell.feed.WINDOW", _HOST_WINDOW)
+        self.books = Books(self.witness, self.clock, self.around.monotonic)
         state = _new_state()
         token = (state / "tokens" / "local").read_text().strip()
         self.agents = {"local": Agent("local", token, 1), "other": Agent("other", _OTHERS_TOKEN, 2)}
+        hosts = [Host("screen", 11), Host("window", 12, follows=("talk-1",))] if has_people else []
+        self.hosts = {one.name: one for one in hosts}
         self.lives = 0
         self.deaths_at_start: list[int] = []
         """Boundaries at which the next starts are killed."""
@@ -106,6 +116,9 @@ class World:
         self.life: Life
         self._start(state)
 
+    def clients(self) -> list[Agent | Host]:
+        return [*self.agents.values(), *self.hosts.values()]
+
     # --- lives ---
 
     def _start(self, state: Path) -> None:
@@ -116,21 +129,22 @@ class World:
             self.doubtful = follow_ups.InventoryChanged in self.faults.loses
             self.operator = None
             self.faults.kill_in = self.deaths_at_start.pop(0) if self.deaths_at_start else None
-            self.life = self.machine.life = self.witness.life = Life(state, self.around)
+            self.life = self.machine.life = Life(state, self.around)
+            self.witness.lives(self.life)
             with contextlib.suppress(Died):
                 self.life.boot()
             alive = self.life.alive
             if not alive:
                 self._bury(self.life)
         self.faults.kill_in = None
-        for agent in self.agents.values():
-            agent.attach(self.life)
+        for one in self.clients():
+            one.attach(self.life)
 
     def _bury(self, life: Life) -> None:
         """What was in memory and on its way is lost; the files are as the kill left them."""
         self.machine.kill_all()
-        for agent in self.agents.values():
-            agent.connections.clear()
+        for one in self.clients():
+            one.connections.clear()
         life.forget()
         assert life.left is not None
         life.left.rename(life.state)
@@ -175,8 +189,8 @@ class World:
             self.life.run()
             for process in self.machine.living():
                 process.read()
-            for agent in self.agents.values():
-                agent.read()
+            for one in self.clients():
+                one.read()
             if not self.hear_everybody(at_once=at_once):
                 return
 
@@ -208,7 +222,7 @@ class World:
             return
         said = read(frame)
         self._hear(connection, frame)
-        answer = self._expected(connection, said)
+        answer = foretold.answer(self, connection, said)
         self.witness.answers.clear()
         sql = self.life.sql
         changes, (entries,) = sql.total_changes, sql.execute("select count(*) from audit").fetchone()
@@ -216,26 +230,11 @@ class World:
         if not self.life.alive or answer is None:
             return
         codes = [code for request_id, code in self.witness.answers if request_id == said.id]
-        may_be_silent = connection.door != "agent" or not connection.is_open
+        may_be_silent = connection.door.startswith("w-") or not connection.is_open
         assert codes == [answer] or (codes == [] and may_be_silent), (said, answer, codes)
         if answer == "nothing" or (connection.door == "agent" and answer != "ok"):
             (now,) = sql.execute("select count(*) from audit").fetchone()
             assert sql.total_changes - changes == now - entries, f"{said.kind} was answered {answer} and left something"
-
-    def _expected(self, connection: Connection, said: Said) -> str | None:
-        counts = connection.is_open and connection.proven
-        if connection.door == "agent":
-            asked = self.witness.asked.get(said.id)
-            if asked is None or not said.kind.startswith("tool."):
-                return None
-            if not counts:
-                return "not_attached" if connection.is_open else "nothing"
-            return expected.to_agent(self.life.sql, asked, doubtful=self.doubtful)
-        attempt_id = connection.door.removeprefix("w-")
-        word = self.witness.words.get((attempt_id, said.id))
-        if word is None or word.kind in {"inbox.list", "get"}:
-            return None
-        return expected.to_worker(self.life.sql, self.witness.place_of(attempt_id), word) if counts else "nothing"
 
     def gone_connections(self) -> list[Connection]:
         """Of workers, in this life."""
@@ -258,15 +257,30 @@ class World:
 
     def wait(self, seconds: float) -> None:
         """Time passes while the daemon is up; what is due happens."""
+        self.let_pass(seconds)
+        self.life.tell_due()
+
+    def let_pass(self, seconds: float) -> None:
+        """Time passes, and the daemon does not come to look at it."""
         self.clock.move(seconds)
         self.around.monotonic.now_s += seconds
-        self.life.tell_due()
+        if seconds > _A_DAY_S:
+            self.witness.people.a_day_passes()
+
+    def set_wall(self, hours: int) -> None:
+        """Somebody sets the wall clock."""
+        self.clock.set_wall(self.clock.now().wall + timedelta(hours=hours))
+        self.books.people.may_be_late = True
+        self.witness.people.a_day_passes()
 
     def lose(self, kind: type) -> None:
         """The next follow-up of this kind does not reach its listener."""
         self.faults.loses.add(kind)
         self.doubtful = self.doubtful or kind is follow_ups.InventoryChanged
+        people = self.books.people
         self.books.may_be_late = self.books.may_be_late or kind is follow_ups.DueAt
+        people.may_be_late = people.may_be_late or kind is follow_ups.InteractionDueAt
+        people.events_may_be_late = people.events_may_be_late or kind is follow_ups.Shown
 
     # --- the end of all faults ---
 
@@ -274,7 +288,8 @@ class World:
         """The faults stop: whatever is open ends within bounded time, by its app's word, and every agent gets it."""
         self._stop_faults()
         open_calls = [call for call in self.books.calls.values() if call.status not in FINAL]
-        patient = [one.key for one in open_calls if (one.due_boot_s or 0) > self.now_s() + (ROUNDS + 1) * SWEEP_S]
+        most_s = (ROUNDS + 1) * SWEEP_S
+        patient = [one.key for one in open_calls if one.left_s(self.now_s()) > most_s]
         self._end_all()
         assert [key for key in patient if self.books.calls[key].status == "expired"] == []
         self.wait(SWEEP_S)  # news of a switch may have got lost
@@ -282,6 +297,7 @@ class World:
         # Only now: a new delivery would show the outbox that it has missed one.
         self.agents["local"].invoke("probe-talk", "probe", "notes.write", {})
         self._end_all()
+        self._check_hosts()
         [probe] = [one for one in self.books.calls.values() if one.call_id == "probe"]
         assert probe.status == "completed"
 
@@ -296,8 +312,18 @@ class World:
             self.wait(SWEEP_S)
         raise AssertionError("it does not drain")
 
+    def _check_hosts(self) -> None:
+        """Nothing is open any more, and all know that."""
+        assert not [name for name, one in self.books.people.questions.items() if one.status not in END]
+        for host in self.hosts.values():
+            assert not host.drawn, f"the {host.name} shows {host.drawn}"
+            assert not host.unanswered
+
     def now_s(self) -> float:
         return self.clock.now().boot_s
+
+    def wall_s(self) -> float:
+        return self.clock.now().wall.timestamp()
 
     def _stop_faults(self) -> None:
         self.faults.kill_in = None
@@ -319,15 +345,28 @@ class World:
                 agent.detach(self.life, connection)
             if not agent.connections:
                 agent.attach(self.life)
+        for host in self.hosts.values():
+            self.renew(host)
         self.rest()
         self.carry()
         self.rest()
+
+    def renew(self, host: Host) -> None:
+        """It comes again if its connection is not what it was."""
+        if host.newest is None or self._is_damaged(host.newest):
+            host.detach(self.life)
+            host.attach(self.life)
 
     def _is_damaged(self, connection: Connection) -> bool:
         """Only a new connection brings back what got lost; over one that is whole nothing may be missing."""
         return not connection.is_open or connection.number in self.damaged
 
     def _all_work(self) -> None:
+        for host in self.hosts.values():
+            self.renew(host)  # one that has fallen too far behind was closed
+            host.acknowledge()
+            host.answer_all()
+        self.carry()
         for process in self.machine.living():
             work_off(process)
         for agent in self.agents.values():
@@ -341,7 +380,10 @@ class World:
             "where state in ('starting', 'foreground', 'background')"
         ).fetchone()
         left = self.life.sql.execute("select count(*) from outbox").fetchone()
-        return waiting == left == (0,) and all(call.status in FINAL for call in self.books.calls.values())
+        asked = any(one.status not in END for one in self.books.people.questions.values())
+        drawn = any(host.drawn or host.unanswered for host in self.hosts.values())
+        is_over = all(call.status in FINAL for call in self.books.calls.values())
+        return waiting == left == (0,) and is_over and not asked and not drawn
 
 
 def work_off(process: Process) -> None:
