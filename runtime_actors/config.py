@@ -55,6 +55,8 @@ class RuntimeConfig:
     """The state folder, absolute."""
     apps: tuple[Path, ...] = ()
     """Folders whose subfolders are MiniApps, beside the packaged ones."""
+    all_apps: bool = False
+    """Do not start if one of them has to be left out: what is open in a missing app ends."""
     min_isolation: Literal["strong", "sealed", "partial", "process"] = "sealed"
     landlock_abi: int | None = None
     """The newest Landlock ABI to use, as an older kernel would have it; None for what there is, 0 for none."""

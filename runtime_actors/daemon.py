@@ -151,6 +151,8 @@ class Daemon:
         catalogue, refused = registry.load(self.config.apps, state=self.config.state)
         for error in refused:
             logger.warning("%s%s", log.LEFT_OUT, error)
+        if refused and self.config.all_apps:
+            raise refused[0]  # before the store is opened, in which its calls would end
         self.logs.start()
         self.watcher.start()
         self._start_zygote()

@@ -2,7 +2,7 @@
 
 RuntimeActorsError
 ├── IllegalTransition        we moved a record as its table forbids: a bug here
-├── AppRefused               a MiniApp's folder cannot be registered; says what and where
+├── AppRefused               a MiniApp's folder cannot be registered (with --all-apps exit code 2); says what and where
 ├── PolicyRefused            the policy file cannot be used (exit code 2); says what and where
 ├── DaemonRunning            another daemon holds the state folder (exit code 3)
 ├── IsolationTooWeak         the demanded isolation cannot be had here (exit code 4)
@@ -45,6 +45,8 @@ class AppRefused(RuntimeActorsError):
 
     `faults` are (JSON pointer into the manifest, reason).
     """
+
+    exit_code = ExitCode.USAGE
 
     def __init__(self, folder: str, faults: list[tuple[str, str]]) -> None:
         super().__init__(f"{folder}: " + "; ".join(f"{path or '/'}: {reason}" for path, reason in faults))

@@ -52,6 +52,8 @@ class KeptDaemon:
         self._starts = 0
         self._stopping = False
         self._failure: str | None = None
+        self.exit_code: int | None = None
+        """Of the daemon that did not start."""
         self._process: subprocess.Popen[bytes] | None = None
         # The daemon gets SIGTERM when the thread that started it ends (prctl(2)), so that is always this one.
         self._thread = threading.Thread(target=self._keep, name="daemon keeper", daemon=True)
@@ -133,6 +135,7 @@ class KeptDaemon:
             if served or self._stopping:
                 continue
             if process.returncode != ExitCode.ISOLATION or self.isolation == PROCESS:
+                self.exit_code = process.returncode
                 self._fail("\n".join(["the daemon did not start:", *self.last_lines()]))
                 return
             self.isolation = PROCESS

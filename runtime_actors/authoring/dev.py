@@ -24,7 +24,9 @@ from runtime_actors.authoring.values import NoValue, minimal
 from runtime_actors.client import ClientError, DoorClient, door_of, parsed
 from runtime_actors.contract.agent import Listing, Query, Rows
 from runtime_actors.contract.base import JsonObject
+from runtime_actors.errors import ExitCode
 from runtime_actors.log import left_out
+from runtime_actors.registry import MANIFEST
 from runtime_actors.rules.text import neutral
 
 _LOOK_S: Final = 0.5
@@ -33,13 +35,20 @@ _NOTHING_RUNS: Final = "nothing runs until this is mended; waiting for a change"
 Say = Callable[[str], None]
 
 
+class CannotServe(Exception):
+    """No change of the app's files would mend it: says what would, for a person."""
+
+
 def run(folder: Path, state: Path | None, say: Say) -> None:
     """Serve the app in `folder` until KeyboardInterrupt. Without a `state` folder, one that is gone afterwards.
 
     Raises:
         AddressTooLong: The state folder's path does not fit a socket.
+        CannotServe: `folder` is no app's, or another daemon holds the state folder.
 
     """
+    if not (folder / MANIFEST).exists():
+        raise CannotServe(f"there is no {MANIFEST} in {folder}; begin one with: lineup new FOLDER")
     with contextlib.ExitStack() as kept:
         if state is None:
             state = Path(tempfile.mkdtemp(prefix="lineup-dev-")) / "state"
@@ -90,13 +99,15 @@ class _Session:
         if self._daemon is not None:
             self._daemon.stop()
             self._tell_lines()
-        self._daemon = KeptDaemon(self._state, [self._folder], isolation=self._isolation)
+        self._daemon = KeptDaemon(self._state, [self._folder], options=("--all-apps",), isolation=self._isolation)
         try:
             self._daemon.start()
             self._tell_ready(self._daemon)
         except (NotServed, ClientError) as failed:
-            self._tell(str(failed))
             self._daemon.stop()
+            if self._daemon.exit_code == ExitCode.DAEMON_RUNNING:
+                raise CannotServe(f"{failed}\nGive a --state of its own, or none.") from None
+            self._tell(str(failed))
             self._daemon = None  # the version before was stopped for this one, and its files are no longer there
             self._tell(_NOTHING_RUNS)
 

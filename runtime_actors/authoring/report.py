@@ -36,7 +36,7 @@ def run(folder: Path, given: Mapping[str, list[JsonObject]], *, as_json: bool) -
         found = list(_followed(Conformance(folder, given).findings(), as_json=as_json))
     except (NotServed, ClientError, ValueError) as failed:
         console.print(Text(neutral(f"lineup conformance: {failed}", lines=True), style="bold red"))
-        return 1
+        return 2 if isinstance(failed, ValueError) else 1
     broken = [one.promise.id for one in found if one.broken]
     if not as_json:
         _show(console, found, broken)

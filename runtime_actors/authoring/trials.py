@@ -57,7 +57,7 @@ class Conformance:
 
         Raises:
             NotServed: The daemon does not start; it is not the app's fault.
-            ValueError: An input is given for a tool that the app has not.
+            ValueError: An input is given for a tool that the app has not, or one that its schema does not let in.
 
         """
         try:
@@ -71,6 +71,11 @@ class Conformance:
             raise ValueError(
                 f"{app.manifest.app_scope} has no tool {unknown[0]}; it has {', '.join(sorted(app.tools))}"
             )
+        for tool_id, inputs in self._given.items():
+            for given in inputs:
+                broken = app.tools[tool_id].input_schema.find_fault(given)
+                if broken is not None:
+                    raise ValueError(f"the input for {tool_id} breaks '{broken.keyword}' at {broken.path or '/'}")
         yield Finding(p.MANIFEST, holds=True, detail=f"{app.manifest.app_scope} {app.manifest.version}")
         with PrivateRuntime(self._folder, options=OPTIONS) as runtime:
             self._runtime = runtime

@@ -55,9 +55,17 @@ def run(scenario: str, wanted: Wanted, *, report: Path | None, as_json: bool) ->
     except (ChaosFailed, ClientError) as failed:
         screen.fail(str(failed))
         return _BROKEN
+    except KeyboardInterrupt:
+        if report is not None and total.runs:
+            page.save(report, scenario, wanted, total)  # of the runs that were played
+        raise
     finally:
         screen.close()
-    saved = page.save(report, scenario, wanted, total) if report is not None else None
+    try:
+        saved = page.save(report, scenario, wanted, total) if report is not None else None
+    except OSError as error:  # what was found is told all the same
+        screen.fail(f"the report could not be written: {error.strerror}: {error.filename}")
+        saved = None
     screen.end(wanted, total, time.monotonic() - begun, saved)
     return 0 if total.ok else _BROKEN
 

@@ -329,7 +329,7 @@ def _attached_once(state: Path, agent_name: str, conversation: str, shown: _Show
     return one
 
 
-def json_object(given: str) -> JsonObject:
+def json_object(given: str, example: str = '{"task_id": "t1"}') -> JsonObject:
     """A JSON object as it was typed, or from stdin (-).
 
     Raises:
@@ -340,7 +340,7 @@ def json_object(given: str) -> JsonObject:
     try:
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique)
         if not isinstance(value, dict):
-            raise click.UsageError('the input must be a JSON object, such as \'{"task_id": "t1"}\'')
+            raise click.UsageError(f"it must be a JSON object, such as '{example}'")
         codec.check(value)
     except codec.IntakeError as error:
         raise click.UsageError(f"the input cannot be sent: {error.detail}") from None

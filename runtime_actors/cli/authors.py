@@ -52,12 +52,20 @@ def dev(folder: Path, state: Path | None) -> int:
     """
     from runtime_actors.authoring import dev as serving  # noqa: PLC0415 - as above
 
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for number in (signal.SIGTERM, signal.SIGHUP):  # also where SIGINT is ignored, as in a script's background
+        signal.signal(number, _stop)
     try:
         serving.run(folder.absolute(), state.absolute() if state is not None else None, click.echo)
+    except serving.CannotServe as error:
+        say(neutral(str(error), lines=True))
+        return FAILED
     except KeyboardInterrupt:
         say("stopped")
     return DONE
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _inputs(_context: click.Context, _parameter: click.Parameter, given: tuple[tuple[str, str], ...]) -> object:

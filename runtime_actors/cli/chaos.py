@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+import tempfile
 from collections.abc import Collection, Sequence
 from importlib import resources
 from pathlib import Path
@@ -80,6 +81,8 @@ def chaos(  # noqa: PLR0917 - click hands options in by name
     from runtime_actors.commands.command import COMMANDS  # noqa: PLC0415 - as above
 
     points = _points(at, COMMANDS)
+    if report is not None:
+        _check_writable(report)
     folders = tuple(folder.absolute() for folder in apps)
     for folder in folders:
         if not (folder / registry.MANIFEST).exists():
@@ -130,6 +133,16 @@ def _kinds(given: str) -> tuple[Kind, ...]:
     if not names:
         raise click.UsageError(f"--faults: name at least one of {', '.join(FAULTS)}")
     return tuple(Kind(name) for name in dict.fromkeys(names))
+
+
+def _check_writable(report: Path) -> None:
+    """Before the first run: the last one is too late to say so."""
+    try:
+        report.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=report):
+            pass
+    except OSError as error:
+        raise click.UsageError(f"--report: {error.strerror}: {report}") from None
 
 
 def _points(given: Sequence[str], commands: Collection[str]) -> tuple[Point, ...]:

@@ -60,7 +60,7 @@ def answer(interaction_id: str, given: str, state: Path, as_json: bool) -> int:
 
     The first valid answer counts. Exit code 3 if it is refused: it does not fit, or the question has ended.
     """  # noqa: D301 - click's mark for lines that are kept as they are
-    value = json_object(given)
+    value = json_object(given, '{"approved": true}')
     if "interaction_id" in value:
         raise click.UsageError("the answer does not name the question again")
     return _do(state, as_json, "{interaction_id} is {status}", lambda host: host.answer(interaction_id, value))

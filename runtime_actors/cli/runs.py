@@ -27,6 +27,7 @@ class RunOptions(TypedDict):
     """The values of `run_options`, the state folder apart."""
 
     apps: tuple[Path, ...]
+    all_apps: bool
     min_isolation: Level
     landlock_abi: int | None
     max_memory: int
@@ -108,6 +109,11 @@ run_options: Final = stacked(
         help="A folder of MiniApps, beside the packaged ones. May be repeated.",
     ),
     click.option(
+        "--all-apps",
+        is_flag=True,
+        help="Do not start if an app has to be left out. Without it, what is open in that app ends.",
+    ),
+    click.option(
         "--min-isolation",
         type=click.Choice(get_args(Level)),
         default=_DEFAULT.min_isolation,
@@ -164,6 +170,7 @@ def config_of(state: Path, options: RunOptions) -> RuntimeConfig:
     return RuntimeConfig(
         state=state,
         apps=tuple(folder.absolute() for folder in options["apps"]),
+        all_apps=options["all_apps"],
         min_isolation=options["min_isolation"],
         landlock_abi=options["landlock_abi"],
         app_limits=Limits(
@@ -212,6 +219,8 @@ def arguments_of(config: RuntimeConfig) -> list[str]:
         f"--suspend-after={config.suspend_after_s}",
         f"--live-processes={config.bounds.live_processes}",
     ]
+    if config.all_apps:
+        arguments.append("--all-apps")
     if config.landlock_abi is not None:
         arguments.append(f"--landlock-abi={config.landlock_abi}")
     arguments += [f"--apps={folder}" for folder in config.apps]

@@ -263,7 +263,7 @@ class Player:
         named = {"status", "result", "error_code", "cancel_requested"} & step.model_fields_set
         for name in sorted(named):
             wanted, got = getattr(step, name), getattr(state, name)
-            if wanted != got:
+            if not _matches(wanted, got):
                 raise _Unmet(f"{name} is {got!r}, expected {wanted!r}")
         return _told(state)
 
@@ -414,6 +414,13 @@ class Player:
         if came != expected and not lost:
             raise _Unmet(f"expected {expected}, got {came}: {detail}")
         return f"{came}: {detail}", data
+
+
+def _matches(wanted: object, got: object) -> bool:
+    """Whether it is what was wanted; of an object, in the members that are named."""
+    if isinstance(wanted, dict) and isinstance(got, dict):
+        return all(name in got and _matches(one, got[name]) for name, one in wanted.items())
+    return wanted == got
 
 
 def _told(state: CallState) -> _Said:

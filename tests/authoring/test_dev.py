@@ -108,11 +108,43 @@ def test_a_mistake_that_shows_only_at_the_start_leaves_nothing_running_and_that_
     assert sorted(path.name for path in dev.app.parent.iterdir()) == ["out", "state", "tea"]
 
 
-def test_ctrl_c_ends_all_of_it(dev: Dev) -> None:
+def test_a_daemon_that_must_have_all_apps_ends_no_call_for_a_mistake(dev: Dev) -> None:
+    dev.hear("is served")
+    lineup("agent", "call", "tea.start", '{"steps": ["boil"]}', "--timeout=0.5", f"--state={dev.state}")
+    dev.hear("of tea.start in main: running")
+    dev.process.send_signal(signal.SIGTERM)
+    assert dev.process.wait(20) == 0
+    dev.replace("manifest.json", '"handling": "launch"', '"handling": "lunch"')
+    started = lineup("run", "--all-apps", f"--apps={dev.app}", f"--state={dev.state}")
+    assert (started.returncode, "/tools/0/handling" in started.stderr) == (2, True)
+    dev.replace("manifest.json", '"handling": "lunch"', '"handling": "launch"')
+
+    again = Dev(dev.app)
+    try:
+        again.hear("of tea.start in main: running")
+        assert json.loads(again.call("tea.tick", {"step": "boil"})) == {"left": 0}
+    finally:
+        again.process.send_signal(signal.SIGTERM)
+        again.process.wait(20)
+
+
+def test_what_no_change_of_the_app_would_mend_ends_it(dev: Dev, tmp_path: Path) -> None:
+    dev.hear("is served")
+
+    second = lineup("dev", str(dev.app), f"--state={dev.state}")
+    nothing = lineup("dev", str(tmp_path))
+
+    assert second.returncode == nothing.returncode == 1
+    assert "another daemon" in second.stderr
+    assert "there is no manifest.json" in nothing.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_and_its_kind_end_all_of_it(dev: Dev, number: signal.Signals) -> None:
     dev.hear("is served")
     family = psutil.Process(dev.process.pid).children(recursive=True)
 
-    dev.process.send_signal(signal.SIGINT)
+    dev.process.send_signal(number)
     code = dev.process.wait(20)
 
     assert family

@@ -194,6 +194,7 @@ def test_a_scenario_that_cannot_hold_is_broken_without_any_fault(tmp_path: Path,
         (SCENARIO, "--at=finish"),
         (SCENARIO, "--runs=0"),
         (SCENARIO, "--app=/"),
+        (SCENARIO, "--report=/proc/report"),
     ],
 )
 def test_what_cannot_be_played_is_refused_with_what_to_do(arguments: tuple[str | Path, ...]) -> None:
