@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime_actors.rules.text import neutral
+from runtime_actors.terminal.phrases import ENGLISH, RUNTIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from runtime_actors.terminal.phrases import Phrases
+
 LINES: Final = 500
 """Of a conversation's timeline, the newest."""
-_OPEN: Final = frozenset({"pending", "presented", "submitted"})
+OPEN: Final = frozenset({"pending", "presented", "submitted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,9 @@ class Line:
 
     at: str
     who: str
-    """`agent`, `person`, or an app's title."""
+    """`agent`, `person`, an app's title, or the runtime with an app's title."""
     text: str
+    by_runtime: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,16 @@ class Question:
         """Who asks."""
         owner: Mapping[str, Any] = self.record["owner"]
         return owner
+
+    @property
+    def by_runtime(self) -> bool:
+        """Whether the runtime asks, about an app (docs/people.md, 2.7)."""
+        return bool(self.owner["source"] == "runtime_policy")
+
+    @property
+    def asker(self) -> str:
+        """Who asks, as a person reads it: the app, or the runtime with the app behind it."""
+        return f"{RUNTIME} ({self.app_title})" if self.by_runtime else self.app_title
 
     @property
     def title(self) -> str:
@@ -93,13 +107,26 @@ class Conversation:
 class Board:
     """All conversations. Events may come twice: what they say is a state, and a line is told by its number."""
 
-    def __init__(self) -> None:
+    def __init__(self, phrases: Phrases = ENGLISH) -> None:
         self.conversations: dict[str, Conversation] = {}
+        self._phrases = phrases
         self._through = 0
+        self._stream: str | None = None
 
     def of(self, conversation_id: str) -> Conversation:
         """One conversation, made if nothing was known of it."""
         return self.conversations.setdefault(conversation_id, Conversation(conversation_id))
+
+    @property
+    def liveliest(self) -> str | None:
+        """The first conversation in which something lives or is asked, else the newest."""
+        live = (name for name, one in self.conversations.items() if one.questions or one.states)
+        return next(live, next(reversed(self.conversations), None))
+
+    def follow(self, stream: str) -> None:
+        """Take the events of this stream from now on: another one counts anew."""
+        if stream != self._stream:
+            self._stream, self._through = stream, 0
 
     def fill(
         self,
@@ -108,8 +135,17 @@ class Board:
         surfaces: Iterable[Mapping[str, Any]],
         focus: Iterable[Mapping[str, Any]],
         instances: Iterable[Mapping[str, Any]],
+        timeline: Iterable[Mapping[str, Any]] = (),
     ) -> None:
-        """Begin anew from the listings, which hold everything that is open; the timelines stay."""
+        """Begin anew from the listings, which hold everything that is open; the timelines stay.
+
+        `timeline` holds events: those that were not told yet become lines, and count as told when they come again.
+        """
+        for row in timeline:
+            if int(row["number"]) > self._through:
+                self.apply(
+                    int(row["number"]), str(row["at"]), str(row["conversation_id"]), str(row["kind"]), row["data"]
+                )
         for one in self.conversations.values():
             one.stack, one.states, one.hanging = (), {}, set()
             one.questions, one.surfaces = {}, {}
@@ -145,7 +181,7 @@ class Board:
                 if is_new:
                     one.tell(Line(at, kind.removeprefix("text."), neutral(str(data.get("text", "")))))
             case "interaction.opened" | "interaction.changed":
-                self._question(one, at, data, tell=is_new)
+                self._question(one, at, data, opens=kind == "interaction.opened", tell=is_new)
             case "surface.opened" | "surface.changed":
                 surface = data["surface"]
                 one.surfaces[str(surface["surface_id"])] = surface
@@ -156,18 +192,20 @@ class Board:
             case "instance.changed":
                 self._instance(one, at, data, tell=is_new)
 
-    def _question(self, one: Conversation, at: str, data: Mapping[str, Any], *, tell: bool) -> None:
+    def _question(self, one: Conversation, at: str, data: Mapping[str, Any], *, opens: bool, tell: bool) -> None:
         record, title = data["interaction"], neutral(str(data.get("app_title", "")))
         question = Question(record, title, data.get("draft"))
         was = one.questions.get(question.id)
-        if record["status"] in _OPEN:
+        if record["status"] in OPEN:
             one.questions[question.id] = Question(record, title, data.get("draft") or (was.draft if was else None))
-            if tell and was is None:
-                one.tell(Line(at, title, f"asks: {question.title}"))
+            if tell and (opens or was is None):
+                said = self._phrases.asks_in_timeline.format(title=question.title)
+                one.tell(Line(at, question.asker, said, question.by_runtime))
             return
         one.questions.pop(question.id, None)
         if tell:
-            one.tell(Line(at, title, f"{question.title}: {outcome(record)}"))
+            ended = f"{question.title}: {outcome(record, self._phrases)}"
+            one.tell(Line(at, question.asker, ended, question.by_runtime))
 
     def _instance(self, one: Conversation, at: str, data: Mapping[str, Any], *, tell: bool) -> None:
         instance_id, state = str(data["instance_id"]), str(data["state"])
@@ -184,17 +222,17 @@ class Board:
         else:
             one.states[instance_id] = state
         if tell and state != before and state in {"starting", "suspended", "closed", "failed"}:
-            one.tell(Line(at, title, state))
+            one.tell(Line(at, title, self._phrases.word(state)))
 
 
-def outcome(record: Mapping[str, Any]) -> str:
+def outcome(record: Mapping[str, Any], phrases: Phrases = ENGLISH) -> str:
     """What became of a question, in words for a person."""
     status, result = str(record["status"]), record.get("result") or {}
     if status != "completed":
-        return status
+        return phrases.word(status)
     match record["kind"]:
         case "confirm":
-            return "yes" if result.get("approved") else "no"
+            return phrases.word("yes" if result.get("approved") else "no")
         case "choice":
             labels = {action["id"]: action["label"] for action in record["request"]["actions"]}
             return ", ".join(neutral(str(labels.get(one, one))) for one in result.get("action_ids", ()))
@@ -205,7 +243,7 @@ def outcome(record: Mapping[str, Any]) -> str:
                 f"{neutral(str(labels.get(key, key)))} {neutral(str(value))}" for key, value in values.items()
             )
         case _:
-            return "read"
+            return phrases.word("read")
 
 
 def _app(row: Mapping[str, Any]) -> App:

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from runtime_actors.client.errors import ClientError
+from runtime_actors.client.errors import ClientError, Refused
 from runtime_actors.client.events import Lost
 from runtime_actors.client.host import Happened, HostReady, HostSession
 
@@ -29,6 +29,8 @@ class Listings:
     surfaces: list[JsonObject]
     focus: list[JsonObject]
     instances: list[JsonObject]
+    timeline: list[JsonObject]
+    """The newest page of what happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Failed:
     why: str
     about: str | None = None
     """The question that it was about."""
+    code: str | None = None
+    """Of the refusal, if it was one."""
 
 
 News = Listings | HostReady | Lost | Failed
@@ -93,7 +97,7 @@ class Link:
                 wish.do(session)
             except ClientError as error:
                 if not wish.quiet:
-                    self._tell(Failed(str(error), wish.about))
+                    self._tell(Failed(str(error), wish.about, error.code if isinstance(error, Refused) else None))
 
     def _listen(self, session: HostSession) -> None:
         news = session.next_news(_LISTEN_S)
@@ -114,4 +118,5 @@ def _read(session: HostSession) -> Listings:
         surfaces=session.rows("surfaces"),
         focus=session.rows("focus"),
         instances=session.rows("ps"),
+        timeline=session.rows("timeline"),  # last: no event of the others is newer than what it tells
     )

@@ -8,6 +8,8 @@ import pytest
 
 from runtime_actors.terminal.answers import NotAnAnswer, filled, typed_answer
 from runtime_actors.terminal.board import Board, outcome
+from runtime_actors.terminal.form import Form
+from runtime_actors.terminal.phrases import ENGLISH
 
 AT: Final = "2026-11-30T12:00:00.000Z"
 CONFIRM: Final = {"kind": "confirm", "title": "Close?", "prompt": "It is not done."}
@@ -156,3 +158,59 @@ def test_an_outcome_is_told_in_the_persons_words() -> None:
     assert outcome(record(INPUT, "completed", result={"values": {"age": 4}})) == "Age 4"
     assert outcome(record(CONFIRM, "expired")) == "expired"
     assert outcome(record({"kind": "notice", "title": "T", "message": "M"}, "completed")) == "read"
+
+
+def test_the_newest_page_of_what_happened_is_told_once() -> None:
+    board = Board()
+    board.follow("s1")
+    page = [
+        {"number": 4, "at": AT, "conversation_id": "c1", "kind": "text.agent", "data": {"text": "hello"}},
+        {
+            "number": 5,
+            "at": AT,
+            "conversation_id": "c1",
+            "kind": "interaction.opened",
+            "data": {"interaction": record(CONFIRM), "app_title": "Tasks"},
+        },
+    ]
+
+    for _ in range(2):
+        board.fill(interactions=[], surfaces=[], focus=[], instances=[], timeline=page)
+    told(board, 5, "interaction.opened", {"interaction": record(CONFIRM), "app_title": "Tasks"})
+    told(board, 6, "text.agent", {"text": "more"})
+
+    assert [line.text for line in board.of("c1").timeline] == ["hello", "asks: Close?", "more"]
+
+    board.follow("s2")
+    told(board, 1, "text.agent", {"text": "another stream"})
+    assert board.of("c1").timeline[-1].text == "another stream"
+
+
+def test_what_the_runtime_asks_about_an_app_is_not_the_apps() -> None:
+    board = Board()
+    asked = record(CONFIRM)
+    asked["owner"] |= {"source": "runtime_policy"}
+    told(board, 1, "interaction.opened", {"interaction": asked, "app_title": "Tasks"})
+    told(board, 2, "interaction.changed", {"interaction": {**asked, "status": "expired"}, "app_title": "Tasks"})
+
+    assert [(line.who, line.by_runtime) for line in board.of("c1").timeline] == [("LineUp Runtime (Tasks)", True)] * 2
+
+
+def test_a_draft_may_hold_whatever_a_draft_may_hold() -> None:
+    fields = [{"id": key, "label": key, "type": "text"} for key in "abcd"]
+
+    form = Form(fields, {"a": None, "b": True, "c": 1.5, "d": "x", "gone": "y"}, ENGLISH)
+
+    assert form.draft == {"b": "true", "c": "1.5", "d": "x"}
+    assert form.text == "x"
+
+
+def test_a_form_begins_no_later_than_at_a_field_that_is_not_right() -> None:
+    fields: list[dict[str, Any]] = [
+        {"id": "a", "label": "A", "type": "text", "required": True},
+        {"id": "b", "label": "B", "type": "text"},
+    ]
+
+    form = Form(fields, {"b": "x"}, ENGLISH)
+
+    assert form.field == fields[0]

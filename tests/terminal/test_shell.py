@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from runtime_actors.client import door_of
 from runtime_actors.client.host import HostSession
@@ -61,6 +61,10 @@ async def typed(pilot: Pilot[None], words: str) -> None:
     await pilot.press(*words, "enter")
 
 
+def said(shell: Shell) -> str:
+    return str(shell.query_one("#state", Static).content)
+
+
 def in_background(do: Callable[[], object]) -> Coroutine[Any, Any, object]:
     return asyncio.to_thread(do)
 
@@ -74,6 +78,8 @@ def test_a_question_of_an_agent_is_answered_by_keyboard(world: World) -> None:
             assert shell.question is not None
             assert shell.question.app_title
             await typed(pilot, "maybe")
+            assert shell.query_one("#line", Input).value == "maybe"
+            await pilot.press("escape")
             assert shell.question is not None
             await typed(pilot, "yes")
             await until(pilot, "its end", lambda: shell.question is None)
@@ -121,6 +127,76 @@ def test_what_was_written_into_an_input_is_there_for_the_next_shell(world: World
         assert agent.final(key)["result"] == {"values": {"name": "Ada", "age": 36}}
 
 
+def test_a_field_that_is_half_typed_when_the_shell_is_left_is_there_for_the_next_shell(world: World) -> None:
+    with world.agent() as agent:
+        key = agent.invoke_with("chat.input", FIELDS)
+
+        async def begin(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the question", lambda: shell.question is not None)
+            await typed(pilot, "Ada")
+            await pilot.press(*"3", "ctrl+q")
+
+        async def go_on(shell: Shell, pilot: Pilot[None]) -> None:
+            line = shell.query_one("#line", Input)
+            await until(pilot, "the second field", lambda: line.value == "3")
+            await pilot.press("ctrl+u", *"4", "ctrl+q")
+
+        async def end(shell: Shell, pilot: Pilot[None]) -> None:
+            line = shell.query_one("#line", Input)
+            await until(pilot, "what the second shell kept", lambda: line.value == "4")
+            await typed(pilot, "2")
+            await until(pilot, "its end", lambda: shell.question is None)
+
+        for story in (begin, go_on, end):
+            play(world, story)
+
+        assert agent.final(key)["result"] == {"values": {"name": "Ada", "age": 42}}
+
+
+def test_of_two_answers_the_later_one_is_told_that_it_is(world: World) -> None:
+    with world.agent() as agent:
+        key = agent.invoke_with("chat.confirm", CONFIRM)
+
+        async def story(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the question", lambda: shell.question is not None)
+            await pilot.press(*"yes")
+            answer_elsewhere(world, "Deploy?")
+            await pilot.press("enter")
+            await until(pilot, "the news", lambda: "somebody else answered first" in said(shell))
+            await until(pilot, "its end", lambda: shell.question is None)
+            assert "somebody else answered first" in said(shell)
+
+        play(world, story)
+
+        assert agent.final(key)["result"] == {"approved": False}
+
+
+def test_the_timeline_is_there_again_in_the_next_shell(world: World) -> None:
+    with world.agent() as agent:
+        key = agent.invoke_with("chat.confirm", CONFIRM)
+        seen: list[list[str]] = []
+
+        async def begin(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the question", lambda: shell.question is not None)
+            await typed(pilot, "yes")
+            await until(pilot, "its end", lambda: shell.question is None)
+            seen.append([line.text for line in shell.board.of("c1").timeline])
+
+        async def look(shell: Shell, pilot: Pilot[None]) -> None:
+            await until(pilot, "the timeline", lambda: shell.board.of("c1").timeline)
+            await typed(pilot, "thanks")
+            lines = shell.board.of("c1").timeline
+            await until(pilot, "the line", lambda: lines[-1].text == "thanks")
+            seen.append([line.text for line in lines])
+
+        play(world, begin)
+        assert agent.final(key)["result"] == {"approved": True}
+        play(world, look)
+
+    first, second = seen
+    assert second[-len(first) - 1 :] == [*first, "thanks"]
+
+
 def test_a_dismissed_question_is_cancelled(world: World) -> None:
     with world.agent() as agent:
         key = agent.invoke_with("chat.input", FIELDS)
@@ -148,7 +224,11 @@ def test_a_line_that_was_begun_for_another_question_answers_nothing(world: World
             await pilot.press(*"yes")
             await in_background(lambda: answer_elsewhere(world, "Deploy?"))
             await until(pilot, "the second", lambda: shell.question is not None and shell.question.title == "Delete?")
+            assert shell.query_one("#line", Input).value == ""
+            assert "Deploy?: no" in said(shell)
+            assert "yes" in said(shell)
             await pilot.press("enter")
+            await typed(pilot, "yes")  # so soon that it may be meant for the first
             await pilot.pause(0.3)
             assert shell.question is not None
             assert shell.query_one("#line", Input).value == "yes"
@@ -179,9 +259,6 @@ def test_words_for_the_agent_are_no_answer_to_a_question_that_comes_up_meanwhile
             await in_background(lambda: agent.accepted(agent.invoke_with("chat.notice", notice)))
             await until(pilot, "the notice", lambda: shell.question is not None)
             await pilot.press("enter")
-            await pilot.pause(0.3)
-            assert shell.question is not None
-            await pilot.press("f4", "enter")
             await until(pilot, "the line", lambda: any(line.who == "person" for line in shell.board.of("c1").timeline))
             assert shell.question is not None
 
@@ -196,7 +273,8 @@ def test_an_input_that_was_refused_begins_again_with_what_was_written(world: Wor
         async def story(shell: Shell, pilot: Pilot[None]) -> None:
             await until(pilot, "the question", lambda: shell.question is not None)
             await typed(pilot, "Ada")
-            shell._written["name"] = "A\x1bB"  # what no terminal lets a person type, and the runtime refuses
+            assert shell.form is not None
+            shell.form.texts["name"] = "A\x1bB"  # what no terminal lets a person type, and the runtime refuses
             await typed(pilot, "y")
             line = shell.query_one("#line", Input)
             await until(pilot, "the first field again", lambda: line.value == "A\x1bB")
