@@ -21,6 +21,10 @@ MAX_BYTES: Final = 256 * 1024
 MAX_RULES: Final = 1000
 MAX_EXPIRES_S: Final = 10 * 366 * 24 * 3600
 
+MAX_PARTS: Final = 32
+"""Of dotted names, a line: tomllib's memory grows with their square."""
+_PART: Final = re.compile(rb"[\w\"'-][ \t]*\.")
+
 _KINDS: Final[tuple[Kind, ...]] = ("tool", "capability", "presentation", "lifecycle")
 _FIELDS: Final = ("app", "agent", "conversation", *_KINDS, "decision", "for", "expires_s")
 _HEADER: Final = re.compile(r"\s*\[\[\s*(?:rule|\"rule\"|'rule')\s*\]\]")
@@ -64,6 +68,9 @@ def parse(text: bytes) -> Policy | list[PolicyFault]:
     """The rules of a file, or everything that is wrong with it, in the order of the file."""
     if len(text) > MAX_BYTES:
         return [PolicyFault(f"it takes more than {MAX_BYTES} bytes, and no more are read")]
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(_PART.findall(line)) > MAX_PARTS:
+            return [PolicyFault("it holds a name of too many parts; write [[rule]] tables", line=number)]
     try:
         spelled = text.decode()
         raw = tomllib.loads(spelled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from dataclasses import replace
 from itertools import product
 
@@ -204,6 +205,34 @@ def test_what_is_no_rule_is_refused() -> None:
     assert faults("x" * (MAX_BYTES + 1)) == [(None, None, None)]
     assert faults('[[rule]]\ndecision = "deny"\n' * (MAX_RULES + 1)) == [(None, None, None)]
     assert [fault.line for fault in parse(b"\n\xff") if isinstance(fault, PolicyFault)] == [2]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("line", ["{}b = 1", "x = {{ {}b = 1 }}", "[{}b]"])
+@pytest.mark.parametrize("part", ["a.", '"a" . ', "'a'."])
+def test_a_name_of_so_many_parts_is_refused_before_it_is_read(line: str, part: str) -> None:
+    [fault] = parse(f'[[rule]]\ndecision = "deny"\n{line.format(part * 100)}\n'.encode())  # type: ignore[misc] # no policy
+
+    assert (fault.line, "too many parts" in str(fault)) == (3, True)
+
+
+def test_dots_that_part_no_names_are_nobodys_business() -> None:
+    text = f'# {"." * 500}\n[[rule]]\ntool = "notes.write"\ndecision = "deny"  # {"so. " * 30}\n'
+
+    assert isinstance(parse(text.encode()), Policy)
+
+
+@pytest.mark.parametrize("text", [b"a." * 100_000, b"a " * 120_000, b"a" * 250_000, b'"' * 250_000, b"a.\n" * 80_000])
+def test_no_text_takes_long_or_much_memory(text: bytes) -> None:
+    tracemalloc.start()
+    try:
+        begun = time.process_time()
+        parse(text)
+        took_s, (_, peak) = time.process_time() - begun, tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert took_s < 5.0
+    assert peak < 32 * 1024 * 1024
 
 
 def test_rules_written_inline_have_a_number_and_no_line() -> None:
