@@ -210,7 +210,7 @@ def test_what_is_no_rule_is_refused() -> None:
 @pytest.mark.parametrize("line", ["{}b = 1", "x = {{ {}b = 1 }}", "[{}b]"])
 @pytest.mark.parametrize("part", ["a.", '"a" . ', "'a'."])
 def test_a_name_of_so_many_parts_is_refused_before_it_is_read(line: str, part: str) -> None:
-    [fault] = parse(f'[[rule]]\ndecision = "deny"\n{line.format(part * 100)}\n'.encode())  # type: ignore[misc] # no policy
+    [fault] = parse(f'[[rule]]\ndecision = "deny"\n{line.format(part * 100)}\n'.encode())  # type: ignore[misc]
 
     assert (fault.line, "too many parts" in str(fault)) == (3, True)
 
