@@ -402,8 +402,8 @@ SECTIONS: Final = (
             ),
             Limit(
                 "a policy file",
-                f"{_size(policy_text.MAX_BYTES)}, {policy_text.MAX_RULES:,} rules, {policy_text.MAX_PARTS} parts of names "
-                "a line",
+                f"{_size(policy_text.MAX_BYTES)}, {policy_text.MAX_RULES:,} rules, {policy_text.MAX_PARTS} parts "
+                "of names a line",
                 Code.POLICY_INVALID,
                 "a start is refused, a reload keeps the old policy",
                 "`rules/policy_text.py`",
