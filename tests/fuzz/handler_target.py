@@ -226,6 +226,10 @@ class HandlerTarget:
             expect(kind not in _READ_ONLY or not said.rows_changed, f"{kind} only reads, and {changed}")
             again = is_known == ACCEPTED and kind in _ONCE
             expect(not again or not said.rows_changed, f"{kind} was said again, and {changed}")
+        elif kind == "artifacts.chunk" and verdict == RejectionCode.ARTIFACT_INVALID and said.rows_changed:
+            # The last piece of another content than was announced: the artifact is forgotten (docs/people.md, 6).
+            named = "" if request is None else str(request.body.get("artifact_id"))
+            expect(not self.scene.has_artifact(named), f"it was refused ({verdict}), and {changed}")
         elif verdict not in _COUNTED:
             left = said.closed and one.to in _HOSTS  # a host that is hung up on is not there any more
             expect(said.rows_changed <= left, f"it was refused ({verdict}), and {changed}")

@@ -226,6 +226,11 @@ class Scene:
             *sql.execute("select count(*) from outbox where agent_id = ?", (agent_id,)),
         ]
 
+    def has_artifact(self, artifact_id: str) -> bool:
+        """Whether the store knows it."""
+        found = "select 1 from artifacts where artifact_id = ?"
+        return self.golden.rig.sql.execute(found, (artifact_id,)).fetchone() is not None
+
     def _entries(self) -> int:
         return int(self.golden.rig.sql.execute("select coalesce(max(seq), 0) from audit").fetchone()[0])
 
