@@ -380,6 +380,19 @@ def test_at_most_the_window_is_unacknowledged_and_the_rest_follows_in_pages(rig:
     assert got == list(range(1, WINDOW * 2 + 2))
 
 
+def test_an_acknowledgement_reads_the_inbox_only_if_something_waits_there(rig: Rig, worker: Worker) -> None:
+    admit(rig, 3)
+    got = numbers(worker.hear())
+    rig.boxes["store"].forget()
+
+    for number in got:
+        worker.say("inbox.acknowledge", {"message_id": f"m{number}"})
+        worker.hear()
+
+    assert got
+    assert [run for run in rig.boxes["store"].of(Run) if run.rule is read_inbox] == []
+
+
 def test_a_slow_worker_costs_no_sending_however_much_waits_for_it(rig: Rig, worker: Worker) -> None:
     admit(rig, WINDOW * 3)
     worker.hear()

@@ -336,6 +336,25 @@ def test_close_writes_what_is_queued_first(sockets: SocketThread, inbox: Inbox, 
     assert inbox.next() == PeerClosed("agent", peer, CloseReason.CLOSED)
 
 
+def test_a_peer_that_is_to_be_closed_is_told_nothing_more_from_that_moment_on(
+    sockets: SocketThread, inbox: Inbox, path: Path, dial: Dial
+) -> None:
+    sockets.listen(a_door(path, inbox))
+    raw = dial(path, HANDSHAKE)
+    peer = inbox.opened().peer
+    busy = threading.Event()
+
+    def hold_up() -> None:
+        busy.wait(WAIT_S)
+
+    sockets._orders.put(hold_up)  # the thread comes to the close only later
+    sockets.close(peer)
+    sockets.send(peer, b"too late")
+    busy.set()
+
+    assert len(read_to_end(raw)) == len(HANDSHAKE)
+
+
 def test_close_waits_a_second_at_most_for_a_peer_that_does_not_read(
     sockets: SocketThread, inbox: Inbox, path: Path, dial: Dial
 ) -> None:
