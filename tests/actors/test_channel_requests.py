@@ -105,6 +105,25 @@ def test_a_message_that_is_not_there_cannot_be_acknowledged(worker: Worker, mess
     assert [one.body["code"] for one in worker.hear()] == ["message_not_found"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "code"),
+    [
+        ("surfaces.close", {"surface_id": "srf-9"}, "surface_not_found"),
+        ("lifecycle.request_close", {}, "lifecycle_denied"),
+        ("artifacts.chunk", {"artifact_id": "art-9", "offset": 0, "content": ""}, "artifact_not_found"),
+        ("ui.cancel", {"interaction_id": "int-9"}, "interaction_not_found"),
+        ("capabilities.request", {"capability": "notify", "reason": "to be heard"}, "capability_denied"),
+    ],
+)
+def test_whatever_is_refused_is_answered_with_its_code(
+    worker: Worker, kind: str, body: dict[str, object], code: str
+) -> None:
+    request_id = worker.say(kind, body)
+
+    [answer] = worker.hear()
+    assert (answer.body["request_id"], answer.body["accepted"], answer.body["code"]) == (request_id, False, code)
+
+
 def test_the_inbox_can_be_listed_and_gone_on_with(rig: Rig, worker: Worker) -> None:
     admit(rig, 2)
     worker.hear()
