@@ -134,11 +134,9 @@ def _heard_for_call(tx: Transaction, key: CallKey, asked: list[GrantRecord], *, 
     waits = call is not None and call.status not in FINAL
     for grant in asked:
         _settle(tx, grant, given=approved and waits, declined=answered and not approved)
-    if call is None:
-        return
-    if waits and approved:
+    if call is not None and waits and approved:
         calls.go_on(tx, call)
-    elif waits:
+    elif call is not None and waits:
         why = "a person declined it" if answered else "nobody permitted it in time"
         calls.reject(tx, call, RejectionCode.PERMISSION_DECLINED, why)
     _end_left_over(tx, key)
