@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -20,15 +19,12 @@ from runtime_actors.client import ClientError
 from runtime_actors.contract.base import JsonObject
 from runtime_actors.rules.text import neutral
 
-_STOPS: Final = (signal.SIGTERM, signal.SIGHUP)
 _NO_TERMINAL_WIDTH: Final = 160
 _MARKS: Final = {True: ("holds", "green"), False: ("BROKEN", "bold red"), None: ("not tried", "yellow")}
 
 
 def run(folder: Path, given: Mapping[str, list[JsonObject]], *, as_json: bool) -> int:
     """Try the app in `folder`; 0 only if no promise is broken and none had to be left untried for a broken one."""
-    for number in _STOPS:
-        signal.signal(number, _stop)
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _NO_TERMINAL_WIDTH
@@ -41,10 +37,6 @@ def run(folder: Path, given: Mapping[str, list[JsonObject]], *, as_json: bool) -
     if not as_json:
         _show(console, found, broken)
     return 1 if broken else 0
-
-
-def _stop(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _followed(findings: Iterator[Finding], *, as_json: bool) -> Iterator[Finding]:

@@ -52,8 +52,7 @@ def dev(folder: Path, state: Path | None) -> int:
     """
     from runtime_actors.authoring import dev as serving  # noqa: PLC0415 - as above
 
-    for number in (signal.SIGTERM, signal.SIGHUP):  # also where SIGINT is ignored, as in a script's background
-        signal.signal(number, _stop)
+    _clean_up_when_ended()
     try:
         serving.run(folder.absolute(), state.absolute() if state is not None else None, click.echo)
     except serving.CannotServe as error:
@@ -64,8 +63,14 @@ def dev(folder: Path, state: Path | None) -> int:
     return DONE
 
 
-def _stop(*_: object) -> None:
-    raise KeyboardInterrupt
+def _clean_up_when_ended() -> None:
+    """SIGTERM and SIGHUP end it like Ctrl-C, also where that is ignored, as in a script's background."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
 
 
 def _inputs(_context: click.Context, _parameter: click.Parameter, given: tuple[tuple[str, str], ...]) -> object:
@@ -102,4 +107,5 @@ def conformance(folder: Path, as_json: bool, given: dict[str, list[JsonObject]])
     """
     from runtime_actors.authoring import report  # noqa: PLC0415 - as above
 
+    _clean_up_when_ended()
     return report.run(folder, given, as_json=as_json)

@@ -119,7 +119,7 @@ _ALONE = {
 def test_each_layer_alone_stops_what_the_table_says_and_nothing_else(place: Place, name: str) -> None:
     layers, applied = _ALONE[name], place.report[name]["applied"]
     if not _was_had(name, place):
-        pytest.skip("not to be had in this place")
+        pytest.skip(f"{name} is not to be had by the {place.name} of this machine")
     if place.name == "user":  # whose daemon has no capabilities that a worker could lack
         layers = tuple(layer for layer in layers if layer is not Layer.FEWER_RIGHTS)
     with_nothing, differences = place.heard("nothing"), {}
