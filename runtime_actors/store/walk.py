@@ -41,8 +41,7 @@ class ChainWalk:
                 # New entries hold; what is behind them is for a person to judge, and no reason to stop.
                 logger.error("the audit chain is broken: keep the folder, and see `lineup audit verify`")
                 return
-            if walked[0] == self._seq:
-                return
+            at_end = walked[0] == self._seq
             self._seq, self._head = walked
-            if wanted() or time.perf_counter() - begun > _BUDGET_S:
+            if at_end or wanted() or time.perf_counter() - begun > _BUDGET_S:
                 return
