@@ -491,6 +491,17 @@ def test_a_reconnect_in_time_is_a_new_session_with_everything_unacknowledged(rig
     assert condemned(rig) == []
 
 
+def test_whoever_is_there_again_in_time_may_still_be_about_to_say_hello(rig: Rig, open_worker: Worker) -> None:
+    open_worker.disconnect()
+    open_worker.connect(2)
+
+    rig.due(m.ReconnectDue)
+    assert condemned(rig) == []
+    open_worker.hello(ready=True)
+
+    assert "session.welcome" in open_worker.hear_types()
+
+
 def test_a_reconnect_before_the_old_end_was_seen_closes_the_old_connection(rig: Rig, open_worker: Worker) -> None:
     old = open_worker.peer
     open_worker.connect(2)

@@ -448,6 +448,17 @@ def test_an_app_that_is_not_registered_any_more_ends_it() -> None:
     assert questions(records) == []
 
 
+def test_whoever_cancels_it_meanwhile_is_heard_and_the_log_says_so() -> None:
+    records = asked()
+    before = records.audit()[-1].seq
+
+    records.run(calls.request_cancel, calls.CancelWish(a_key(), None))
+
+    assert records.call().status is CallStatus.CANCELLED
+    assert records.events(before)[0] == "call.cancel_requested"
+    assert questions(records) == []
+
+
 def test_without_room_for_the_question_the_call_is_refused() -> None:
     records = records_with(ASK)
     records.settings = replace(records.settings, bounds=Bounds(interactions=0))

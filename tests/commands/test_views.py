@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from runtime_actors.commands import calls
-from runtime_actors.commands.views import Page, View, view_calls
+from runtime_actors.commands.views import Page, View, view_calls, view_inbox, view_outbox
 from tests.fakes import Records, a_failure, admitted, by
 
 FILTERS: Final[dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]]] = {
@@ -67,3 +67,16 @@ def test_the_pages_of_calls_follow_one_another_the_newest_first(busy: Records, l
     rows = listed(busy, {}, limit)
 
     assert [row["call_id"] for row in rows] == ["o0", "b0", "n3", "n2", "n1", "n0"]
+
+
+@pytest.mark.parametrize(("view", "count"), [(view_inbox, 4), (view_outbox, 2)])
+def test_a_page_that_holds_the_last_row_says_that_nothing_follows(
+    busy: Records, view: Callable[..., Page], count: int
+) -> None:
+    for limit in (count, count + 1):
+        page = busy.run(view, View({}, None, limit))
+        assert (len(page.rows), page.next) == (count, None)
+    first = busy.run(view, View({}, None, count - 1))
+    assert len(first.rows) == count - 1
+    last = busy.run(view, View({}, first.next, count - 1))
+    assert (len(last.rows), last.next) == (1, None)

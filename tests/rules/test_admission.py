@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -11,7 +13,9 @@ from runtime_actors.contract.rejection import RejectionCode
 from runtime_actors.contract.tools import ToolInvoke
 from runtime_actors.rules import inventory
 from runtime_actors.rules.admission import verdict
+from runtime_actors.rules.inventory import Catalogue
 from runtime_actors.rules.policy import Policy, Rule, Verdict
+from runtime_actors.rules.registration import RegisteredApp, register
 from tests.fakes import CATALOGUE
 
 APP_OFF: Final = ("app", "notes")
@@ -99,3 +103,32 @@ def test_a_tool_that_policy_hides_is_not_advertised() -> None:
 
     assert found is not None
     assert found.code is RejectionCode.TOOL_NOT_ADVERTISED
+
+
+TWINS: Final[dict[str, Any]] = {
+    "title": "Pick",
+    "prompt": "",
+    "mode": "button",
+    "actions": [{"id": "a", "label": "One"}, {"id": "a", "label": "Other"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (TWINS, RejectionCode.TOOL_INPUT_INVALID),
+        (TWINS | {"actions": TWINS["actions"][:1]}, None),
+        (TWINS | {"actions": [{"id": f"a{n}", "label": "x" * 120, "description": "y" * 500} for n in range(16)]}, None),
+    ],
+)
+def test_a_question_is_held_to_the_contract_beyond_its_schema(given: dict[str, Any], expected: object) -> None:
+    manifest = json.loads((Path(__file__).parents[2] / "miniapps" / "chat" / "manifest.json").read_text("utf-8"))
+    chat = register(manifest, "chat", packaged=True)
+    assert isinstance(chat, RegisteredApp), chat
+    catalogue = Catalogue.of([chat])
+    now = inventory.build(catalogue, frozenset())
+    asked = ToolInvoke(call_id="c1", tool_id="chat.choice", inventory_revision=now.revision, input=given)
+
+    found = verdict(asked, catalogue, now)
+
+    assert (found and found.code) == expected
