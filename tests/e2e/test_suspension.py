@@ -19,10 +19,16 @@ from tests.faults.world import World
 
 SOON: Final = ("--suspend-after=0.3",)
 ASKS: Final = """
+import asyncio
 import json
 
 async def main(sdk):
-    sdk.lifecycle.subscribe(lambda state: print(f"now {state}", flush=True))
+    changed = asyncio.Event()
+
+    @sdk.lifecycle.subscribe
+    def now(state):
+        print(f"now {state}", flush=True)
+        changed.set()
 
     @sdk.tools.handler("asks.go")
     async def go(call):
@@ -35,7 +41,11 @@ async def main(sdk):
 
     @sdk.tools.handler("asks.wish")
     async def wish(call):
-        receipt = await getattr(sdk.lifecycle, "request_" + call.input["text"])()
+        wished = call.input["text"]
+        receipt = await getattr(sdk.lifecycle, "request_" + wished)()
+        while receipt.accepted and sdk.context.state != wished:  # the receipt comes first, context.changed after it
+            changed.clear()
+            await changed.wait()
         return {"text": json.dumps([receipt.accepted, receipt.code, sdk.context.state])}
 
     @sdk.tools.handler("asks.leave")
