@@ -135,6 +135,8 @@ def _present(deeds: Deeds, deed: Deed, asked: list[Operation], entry: Entry) -> 
     if deed.event == "call.ended":
         yield from _words(deed, asked, entry)
         return  # deadlines and deaths end calls too, whenever they like
+    if not possible and deed.event == "message.acknowledged":
+        return  # the process that did it may have taken its words with it
     if not possible:
         shown = (*asked[0].rows, entry.row)
         yield Violation("fail-present", _name(deed), f"it was refused with {_code(asked[0])} and is in the log", shown)
@@ -164,7 +166,10 @@ def _place(deed: Deed, operation: Operation, entry: Entry) -> Iterator[Violation
 
 
 def _words(deed: Deed, asked: list[Operation], entry: Entry) -> Iterator[Violation]:
-    """A MiniApp's last word that was taken is how the call ended; one that was refused is not."""
+    """A MiniApp's last word that was taken is how the call ended; one that was refused is not.
+
+    Of refused words only a result counts: without one, another process may have said the same and left no history.
+    """
     to, code = entry.detail.get("to"), entry.detail.get("code")
     by_app = code is None or str(code).startswith("app.")  # else time, a death or an operator ended it
     taken = any(one.outcome != "fail" and _WORDS[one.asked.kind] == to for one in asked)
@@ -174,7 +179,7 @@ def _words(deed: Deed, asked: list[Operation], entry: Entry) -> Iterator[Violati
         shown = (*one.rows, entry.row)
         if one.outcome == "ok" and not is_it:
             yield Violation("end-disagrees", _name(deed), f"its app's word was taken, and it ended as {to}", shown)
-        elif one.outcome == "fail" and is_it and not taken:
+        elif one.outcome == "fail" and "result" in one.asked.body and is_it and not taken:
             yield Violation("fail-present", _name(deed), "its app's word was refused, and is how it ended", shown)
 
 

@@ -77,6 +77,20 @@ def test_a_word_that_comes_after_the_runtime_ended_the_call_changes_nothing_abou
     assert violations(replace(seen, history=[*seen.history, asked, refused])) == []
 
 
+@pytest.mark.parametrize("kind", ["inbox.acknowledge", "tools.fail", "tools.cancel"])
+def test_a_refusal_proves_nothing_where_another_process_may_have_done_it_and_left_no_words(kind: str) -> None:
+    """A full disk, or the death of a daemon that had not read them yet, takes what a MiniApp wrote down."""
+    seen = recorded()
+    done = {row["id"] for row in seen.history if row["what"] == "ok"}
+    asked = next(row for row in seen.history if row["what"] == "invoke" and row["kind"] == kind and row["id"] in done)
+    kept = [row for row in seen.history if row["by"] != asked["by"]]
+    late = {**asked, "by": "another", "id": "late", "at": asked["at"] + 1}
+    place = {name: late[name] for name in ("by", "id", "at", "conversation", "scope")}
+    refused = {**place, "what": "fail", "code": "app_instance_not_found"}
+
+    assert violations(replace(seen, history=[*kept, late, refused])) == []
+
+
 def test_results_that_come_late_are_missed_only_once_everything_has_drained() -> None:
     seen = recorded()
     kept = [row for row in seen.history if row["what"] not in {"delivered", "settled"}]
