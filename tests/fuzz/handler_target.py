@@ -17,7 +17,7 @@ from runtime_actors.contract import codec, envelope
 from runtime_actors.contract.protocol import KINDS, Door
 from runtime_actors.contract.rejection import RejectionCode
 from tests.fuzz import pools as known
-from tests.fuzz.scene import AT, Said, Scene, Stage
+from tests.fuzz.scene import AT, HOST, NONCE, Said, Scene, Stage
 from tests.fuzz.shapes import Shape, spoil
 from tests.fuzz.source import Source, packed
 from tests.fuzz.target import ACCEPTED, Cost, Input, expect
@@ -185,7 +185,7 @@ class HandlerTarget:
         verdict = CLOSED if was_dead else self._verdict(scene, one, said, was_open=was_open)
         self._nothing_changed_by(one, verdict, said, is_known)
         self._said[one.to, one.data] = verdict
-        self._go_on(scene, one.to, said)
+        self._go_on(scene, one, said)
         return verdict
 
     def _verdict(self, scene: Scene, one: Input, said: Said, *, was_open: bool) -> str:
@@ -235,20 +235,23 @@ class HandlerTarget:
             expect(said.rows_changed <= left, f"it was refused ({verdict}), and {changed}")
             expect(said.entries <= 1 + left, f"a refusal left {said.entries} audit entries")
 
-    def _go_on(self, scene: Scene, name: str, said: Said) -> None:
+    def _go_on(self, scene: Scene, one: Input, said: Said) -> None:
         """Who was hung up on comes again; a worker cannot."""
+        name = one.to
         session = scene.session(name)
         if session is not None:
             session.invalid = session.idle = 0  # it is to be heard further
             kept = self._kept.get(session.attempt_id)
             scene.golden.rig.sockets.doors |= self._doors
-            for one in dataclasses.fields(session) if kept is not None else ():
-                setattr(session, one.name, copy.deepcopy(getattr(kept, one.name)))
+            for part in dataclasses.fields(session) if kept is not None else ():
+                setattr(session, part.name, copy.deepcopy(getattr(kept, part.name)))
             self.worn = session.condemned is not None and name in {"open", "asker", "chat"}
         elif said.closed or (name in {"stranger", "newhost"} and said.by_peer.get(name)):
             scene.reconnect(name)
-        elif any(one.body.get("agent", name) != name for one in said.by_peer.get(name, [])):
+        elif any(each.body.get("agent", name) != name for each in said.by_peer.get(name, [])):
             scene.attach(name)  # it had a token of another one, and is to be itself again
+        elif name == "host" and _names_another_host(_read(one.data)):
+            scene.attach(name)  # the ids of its requests were those of another one
 
 
 @functools.cache
@@ -282,6 +285,11 @@ def _refusal(answer: envelope.Envelope) -> str | None:
 
 def _kind_of(request: envelope.Envelope | None) -> str:
     return request.type.removeprefix(PREFIX) if request is not None else ""
+
+
+def _names_another_host(request: envelope.Envelope | None) -> bool:
+    named = None if request is None else (request.body.get("host"), request.body.get("nonce"))
+    return _kind_of(request) == "host.attach" and named != (HOST, NONCE)
 
 
 def _holds(request: envelope.Envelope | None) -> bool:

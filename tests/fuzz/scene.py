@@ -55,6 +55,7 @@ _OTHERS: Final = dict.fromkeys(("alice", "open", "asker", "chat", "stranger"), "
     ("bob", "others"), "alice"
 )
 """By who speaks: whose things that must leave alone."""
+HOST: Final = "screen"
 NONCE: Final = "n" * 16
 CONTENT: Final = b"what was made" * 9
 SURE: Final = {"kind": "confirm", "title": "Sure?", "prompt": "It cannot be undone"}
@@ -132,7 +133,7 @@ class Scene:
         if name in TOKENS:
             self.must(name, "agent.attach", {"agent": name, "token": TOKENS[name]})
         elif name == "host":
-            self.must(name, "host.attach", {"host": "screen", "nonce": NONCE, "surfaces": True})
+            self.must(name, "host.attach", {"host": HOST, "nonce": NONCE, "surfaces": True})
 
     def a_worker(self, name: str, phase: Phase, conversation: str, agent: str = "alice") -> None:
         """An instance with a call, and its process as far as `phase`."""
